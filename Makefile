@@ -1,0 +1,103 @@
+# qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
+# Variables: LAB=2  K=rope  PROMPT="Call me"  WEIGHTS=folder-or-hub-id  LAB_LANG=zh
+#            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
+
+LAB ?= 2
+PROMPT ?= Call me
+OUT ?= graded
+HANDINS ?= examples/submissions
+VENV ?= .venv
+PYTHON ?= python3
+TORCH_INDEX ?=
+
+ifeq ($(OS),Windows_NT)
+PY := $(VENV)/Scripts/python
+else
+PY := $(VENV)/bin/python
+endif
+RUN := $(PY) -m autograder
+WITH_K := $(if $(K),-k "$(K)")
+WITH_WEIGHTS := $(if $(WEIGHTS),--weights "$(WEIGHTS)")
+# Students install the core; `make grade`, `make check` and friends what they need beyond it.
+READY_CORE := $(VENV)/.ready-core
+READY_DEV := $(VENV)/.ready-dev
+
+.PHONY: menu setup setup-dev test debug chat grade demo build audit check check-all bench compat clean
+.DEFAULT_GOAL := menu
+
+menu:
+	@echo "students      make test LAB=2 [K=rope]   check your files on the public cases"
+	@echo "              make debug LAB=2 K=rope    the same in one process, for breakpoints"
+	@echo "              make chat LAB=2            talk to the tiny Qwen3 through your code"
+	@echo "instructors   make demo                  grade the sample class"
+	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
+	@echo "authors       make build LAB=2           write stubs and public cases anew"
+	@echo "              make audit LAB=2           prove what a lab promises"
+	@echo "developers    make check | check-all | bench | compat"
+
+# An environment of yours keeps its torch: pip only adds what is missing.
+PINNED := $(if $(filter .venv,$(VENV)),-c constraints.txt)
+
+$(PY):
+	$(PYTHON) -m venv "$(VENV)"
+
+$(READY_CORE): pyproject.toml constraints.txt | $(PY)
+	@echo "setting up $(VENV) (once; a few minutes)"
+	$(if $(TORCH_INDEX),$(PY) -m pip install -q $(PINNED) --index-url "$(TORCH_INDEX)" torch)
+	$(PY) -m pip install -q $(PINNED) -e ".[chat]"
+	@touch "$@"
+
+$(READY_DEV): $(READY_CORE)
+	$(PY) -m pip install -q $(PINNED) -e ".[dev]"
+	@touch "$@"
+
+setup: $(READY_CORE)
+setup-dev: $(READY_DEV)
+
+test: $(READY_CORE)
+	@$(RUN) test --lab "$(LAB)" $(WITH_K) $(WITH_WEIGHTS)
+
+debug: $(READY_CORE)
+	@$(RUN) debug --lab "$(LAB)" $(WITH_K)
+
+chat: $(READY_CORE)
+	@$(RUN) chat --lab "$(LAB)" --prompt "$(PROMPT)"
+
+grade: $(READY_CORE)
+	@$(RUN) grade "$(HANDINS)" --lab "$(LAB)" --out "$(OUT)" $(WITH_WEIGHTS)
+
+# Runs where layers of isolation are missing, too; the level is printed and in every report.
+demo: $(READY_CORE)
+	@$(RUN) grade examples/submissions --lab 2 --out "$(OUT)" --allow-weak-isolation
+
+build: $(READY_CORE)
+	@$(RUN) build --lab "$(LAB)"
+
+audit: $(READY_DEV)
+	@$(RUN) audit --lab "$(LAB)"
+
+check: $(READY_DEV)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+	$(RUN) audit --lab 2
+	$(PY) -m pytest -q -m "not slow"
+
+check-all: $(READY_DEV)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+	$(RUN) audit --lab 2
+	$(PY) -m pytest -q
+
+bench: $(READY_DEV)
+	$(PY) benchmarks/bench.py
+
+compat: $(READY_DEV)
+	$(PY) -m autograder.reference.compat
+
+clean:
+	rm -rf graded .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +

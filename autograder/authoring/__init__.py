@@ -1,0 +1,1 @@
+"""Tools for course authors: they make what the labs ship."""

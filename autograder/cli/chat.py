@@ -1,0 +1,215 @@
+"""Lets a hand-in talk: its attention and MLP inside the tiny checkpoint, streamed as text."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# Where the two classes that the model is built from stand.
+CLASSES = {"attention": "Qwen3Attention", "mlp": "Qwen3MLP"}
+
+
+class ChatError(Exception):
+    """Something to tell the student: a sentence in English and one in Chinese."""
+
+    def __init__(self, english: str, chinese: str) -> None:
+        super().__init__(f"{english}\n{chinese}")
+
+
+def run(files: Mapping[str, str], checkpoint: Path, prompt: str, max_new_tokens: int) -> int:
+    """Continue a prompt greedily with a student's code and print the text as it comes.
+
+    Args:
+        files: file name in the lab (``attention.py``, ``mlp.py``) to the path of the student's.
+        checkpoint: folder in Hugging Face format with a ``tokenizer.json``.
+        prompt: the text to continue.
+        max_new_tokens: how many tokens to add.
+
+    Returns:
+        0, or 1 after a friendly message on stderr, or 130 when interrupted by the keyboard.
+    """
+    try:
+        with _importable(files) as modules:
+            _talk(modules, checkpoint, prompt, max_new_tokens)
+    except KeyboardInterrupt:
+        return 130
+    except ChatError as error:
+        print(error, file=sys.stderr)
+    except BaseException as error:  # a hand-in may raise anything, SystemExit too
+        print(_explain(error, files), file=sys.stderr)
+    else:
+        return 0
+    return 1
+
+
+def _talk(modules: Iterable[str], checkpoint: Path, prompt: str, max_new_tokens: int) -> None:
+    # Imported late: these take a second, and `--help` must not wait for torch.
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise ChatError(
+            "Chatting needs the package 'tokenizers': run `pip install tokenizers`.",
+            "聊天需要 tokenizers 这个包：请运行 `pip install tokenizers`。",
+        ) from None
+    from labs.given.checkpoint import CheckpointError, load_model
+    from labs.given.generate import GenerationError, generate
+
+    vocabulary = checkpoint / "tokenizer.json"
+    if not vocabulary.is_file():
+        raise ChatError(
+            f"{vocabulary} is absent; give a checkpoint folder with its tokenizer.",
+            f"找不到 {vocabulary}；请给出带有分词器的检查点文件夹。",
+        )
+    try:
+        tokenizer = Tokenizer.from_file(str(vocabulary))
+    except Exception as error:  # the package raises plain Exception
+        raise ChatError(
+            f"{vocabulary} cannot be read ({error}); fetch it again.",
+            f"无法读取 {vocabulary}（{error}）；请重新获取。",
+        ) from None
+    tokens = tokenizer.encode(prompt).ids
+    if not tokens:
+        raise ChatError(
+            'The prompt is empty; give the model a few words, e.g. PROMPT="The whale".',
+            '提示为空；请给模型几个词，例如 PROMPT="The whale"。',
+        )
+    missing = [name for name in CLASSES if name not in modules]
+    if missing:
+        raise ChatError(
+            f"Chatting needs {' and '.join(f'{name}.py' for name in missing)} as well.",
+            f"聊天还需要 {'、'.join(f'{name}.py' for name in missing)}。",
+        )
+    attention_cls, mlp_cls = (_class(module, name) for module, name in CLASSES.items())
+    try:
+        model = load_model(checkpoint, attention_cls, mlp_cls)
+    except CheckpointError as error:
+        raise ChatError(*str(error).split("\n", 1)) from None
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that has no “ is no reason to stop
+    pieces = stream_text(tokenizer, tokens, generate(model, tokens, max_new_tokens))
+    try:
+        # The prompt waits for the first piece: before that, an error may be all there is to say.
+        print(prompt + next(pieces, ""), end="", flush=True)
+        try:
+            for piece in pieces:
+                print(piece, end="", flush=True)
+        finally:
+            print()
+    except GenerationError as error:
+        raise ChatError(*str(error).split("\n", 1)) from None
+
+
+def stream_text(
+    tokenizer: Tokenizer, prompt: Sequence[int], new_tokens: Iterable[int]
+) -> Iterator[str]:
+    """Turn tokens into text as they come.
+
+    One character may be spread over several byte-level tokens; its bytes are held back until
+    it is whole.
+    """
+    tokens = list(prompt)
+    shown = len(tokenizer.decode(tokens))
+    text = ""
+    for token in new_tokens:
+        tokens.append(token)
+        text = tokenizer.decode(tokens)
+        if not text.endswith("\ufffd"):
+            yield text[shown:]
+            shown = len(text)
+    if text[shown:]:
+        yield text[shown:]
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the student's files under their plain names, whatever folders they lie in."""
+
+    def __init__(self, paths: Mapping[str, Path]) -> None:
+        self._paths = paths
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if path is None and fullname in self._paths:
+            return importlib.util.spec_from_file_location(fullname, self._paths[fullname])
+        return None
+
+
+@contextmanager
+def _importable(files: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Make ``from attention import X`` find the student's file, and clean up afterwards."""
+    paths = {Path(name).stem: Path(path) for name, path in files.items()}
+    for path in paths.values():
+        if not path.is_file():
+            raise ChatError(f"The file {path} is absent.", f"找不到文件 {path}。")
+    finder = _Finder(paths)
+    before = {name: sys.modules.pop(name) for name in paths if name in sys.modules}
+    writes = sys.dont_write_bytecode
+    sys.meta_path.insert(0, finder)
+    sys.dont_write_bytecode = True
+    try:
+        yield tuple(paths)
+    finally:
+        sys.meta_path.remove(finder)
+        sys.dont_write_bytecode = writes
+        for name in paths:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+
+
+def _class(module: str, name: str) -> Any:
+    found = getattr(importlib.import_module(module), name, None)
+    if found is None:
+        raise ChatError(
+            f"{module}.py has no class {name}; it must keep the name it had in the hand-out.",
+            f"{module}.py 里没有 {name} 这个类；请保留发下来时的名字。",
+        )
+    return found
+
+
+def _explain(error: BaseException, files: Mapping[str, str]) -> str:
+    """Say in a few lines what went wrong, and at which line of the student."""
+    place = _place(error, files)
+    text = str(error)
+    if isinstance(error, NotImplementedError) and text.startswith("TODO lab"):
+        todo = text.removeprefix("TODO ") + (f" ({place.splitlines()[0]})" if place else "")
+        return (
+            f"Not yet: fill in {todo}, then come back to chat.\n"
+            f"还差一步：请先完成 {todo}，然后再来聊天。"
+        )
+    said = f"{type(error).__name__}: {text}"
+    if place:
+        return f"Your code stopped here / 你的代码在这里出错：\n{place}\n{said}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        "Your code ran, but the model around it could not go on with what it returned; "
+        "compare the shapes with the docstrings.\n"
+        "你的代码运行完了，但外层模型无法使用它返回的结果；请对照文档字符串检查形状。\n"
+        f"{Path(last.filename).name}:{last.lineno}: {last.line}\n{said}"
+    )
+
+
+def _place(error: BaseException, files: Mapping[str, str]) -> str:
+    """``file:line`` and the text of the student's innermost line; empty if none took part."""
+    own = {str(Path(path).resolve()): name for name, path in files.items()}
+    if isinstance(error, SyntaxError) and error.filename:
+        name = own.get(str(Path(error.filename).resolve()))
+        if name:
+            return f"{name}:{error.lineno}\n    {(error.text or '').strip()}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        name = own.get(str(Path(frame.filename).resolve()))
+        if name:
+            return f"{name}:{frame.lineno}\n    {frame.line}"
+    return ""

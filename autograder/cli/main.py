@@ -1,0 +1,140 @@
+"""``python -m autograder COMMAND``: parses the command line, then imports what is needed.
+
+Only the standard library is imported before a command runs, so that ``--help`` and the
+instructor's side never wait for torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import locale
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status (0 good, 1 something failed, 2 cannot start)."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.command is None:
+        parser.print_help()
+        return 0
+    for stream in (sys.stdout, sys.stderr):
+        # A Chinese Windows terminal is GBK: what it cannot show must not end the program.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        status: int = arguments.run(arguments)
+        return status
+    except ValueError as error:  # our own errors: LabError, SecretError, SourceError, …
+        print(f"autograder: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("autograder: interrupted; what was finished is on disk", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="autograder", description=__doc__.split(":")[0])
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    def command(name: str, run: object, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(run=run)
+        made.add_argument("--lab", default="2", help="2, lab2 and lab2_qwen3_block mean the same")
+        made.add_argument("--lang", choices=("en", "zh"), default=_language(), help="language")
+        return made
+
+    grade = command("grade", _grade, "grade a folder of hand-ins, or a single one")
+    grade.add_argument("submissions", type=Path, help="folder with one folder or zip per student")
+    grade.add_argument("--out", type=Path, default=Path("graded"), help="folder for the reports")
+    grade.add_argument("--secret-file", type=Path, help="what hidden cases are drawn from")
+    grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="hand-ins at a time")
+    grade.add_argument("--weights", help="Hugging Face folder or hub id: real Qwen3 weights")
+    levels = ("strong", "medium", "weak")
+    default = "strong" if sys.platform.startswith("linux") else "weak"
+    grade.add_argument("--min-isolation", choices=levels, default=default)
+    grade.add_argument(
+        "--allow-weak-isolation", action="store_true", help="grade whatever layers are missing"
+    )
+
+    test = command("test", _test, "check your own files on the public cases")
+    test.add_argument("-k", dest="match", default="", help="only exercises or checks named so")
+    test.add_argument("--folder", type=Path, help="where the files lie (default: the lab)")
+    test.add_argument("--weights", help="Hugging Face folder or hub id: real Qwen3 weights")
+
+    debug = command("debug", _debug, "run checks in this process, for breakpoints")
+    debug.add_argument("-k", dest="match", default="", help="only checks named so")
+    debug.add_argument("--folder", type=Path, help="where the files lie (default: the lab)")
+
+    chat = command("chat", _chat, "let the tiny checkpoint talk through your code")
+    chat.add_argument("--prompt", default="Call me", help="text to continue")
+    chat.add_argument("--tokens", type=int, default=120, help="how many tokens to add")
+    chat.add_argument("--folder", type=Path, help="where the files lie (default: the lab)")
+    chat.add_argument("--weights", type=Path, help="another checkpoint folder")
+
+    build = command("build", _build, "for authors: write stubs and public cases anew")
+    build.add_argument("--force", action="store_true", help="overwrite files that were changed")
+
+    command("audit", _audit, "for authors: prove that a lab keeps its promises")
+    return parser
+
+
+def _language() -> str:
+    asked = os.environ.get("LAB_LANG") or os.environ.get("LANG") or ""
+    if not asked:
+        asked = locale.getlocale()[0] or ""
+    return "zh" if asked.lower().startswith(("zh", "chinese")) else "en"
+
+
+def _grade(arguments: argparse.Namespace) -> int:
+    from autograder.cli import grade
+
+    return grade.run(
+        submissions=arguments.submissions,
+        lab_name=arguments.lab,
+        out=arguments.out,
+        secret_file=arguments.secret_file,
+        jobs=arguments.jobs,
+        weights=arguments.weights,
+        least="weak" if arguments.allow_weak_isolation else arguments.min_isolation,
+        language=arguments.lang,
+    )
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    from autograder.cli import student
+
+    return student.test(
+        arguments.lab, arguments.folder, arguments.match, arguments.weights, arguments.lang
+    )
+
+
+def _debug(arguments: argparse.Namespace) -> int:
+    from autograder.cli import student
+
+    return student.debug(arguments.lab, arguments.folder, arguments.match)
+
+
+def _chat(arguments: argparse.Namespace) -> int:
+    from autograder.cli import chat
+    from autograder.course import labfile
+
+    lab = labfile.load(labfile.find_lab(arguments.lab))
+    folder = arguments.folder or lab.folder
+    checkpoint = arguments.weights or labfile.LABS / "given" / "tiny_qwen3"
+    files = {name: str(folder / name) for name in lab.files}
+    return chat.run(files, checkpoint, arguments.prompt, arguments.tokens)
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import audit
+
+    return audit.build(arguments.lab, force=arguments.force)
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import audit
+
+    return audit.run(arguments.lab)

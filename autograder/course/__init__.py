@@ -1,0 +1,1 @@
+"""What a course consists of: labs, exercises, checks, outcomes, messages in two languages."""

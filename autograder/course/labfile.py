@@ -1,0 +1,158 @@
+"""Reads ``lab.toml`` and the docstrings of its checks into a :class:`Lab`."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from autograder.course.records import FAMILIES, Check, Exercise, Lab, Limits, Text
+
+ROOT = Path(__file__).resolve().parents[2]
+LABS = ROOT / "labs"
+SOLUTIONS = ROOT / "solutions"
+
+
+class LabError(ValueError):
+    """A lab cannot be found or read; the text names the file, the key and the mend."""
+
+
+def find_lab(name: str, labs: Path = LABS) -> Path:
+    """The folder of a lab: ``2``, ``lab2`` and ``lab2_qwen3_block`` all mean the same.
+
+    Raises:
+        LabError: no lab, or more than one, goes by that name.
+    """
+    wanted = f"lab{name}" if name.isdigit() else name.strip("/")
+    folders = sorted(path.parent for path in labs.glob("*/lab.toml"))
+    found = [f for f in folders if f.name == wanted or f.name.startswith(wanted + "_")]
+    if len(found) != 1:
+        known = ", ".join(f.name for f in folders) or "none"
+        raise LabError(f"no lab is called {name!r}; the labs in {labs} are: {known}")
+    return found[0]
+
+
+def load(folder: Path) -> Lab:
+    """Read ``lab.toml`` of ``folder``.
+
+    Raises:
+        LabError: the file does not parse, a key is missing, unknown or of the wrong kind,
+            the points do not sum to 100, or a check has no test function.
+    """
+    path = folder / "lab.toml"
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise LabError(f"{path}: {error}") from None
+    reader = _Reader(path, _docstrings(folder / "checks"))
+    lab = reader.lab(raw, folder)
+    if lab.points != 100:
+        raise LabError(f"{path}: the points sum to {lab.points}; a lab is worth 100")
+    return lab
+
+
+def _docstrings(checks: Path) -> dict[str, str]:
+    """Docstrings of the test functions, read without importing them."""
+    found: dict[str, str] = {}
+    for path in sorted(checks.glob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                found[node.name] = ast.get_docstring(node) or ""
+    return found
+
+
+class _Reader:
+    """Takes tables apart; remembers the file so that every error can name it."""
+
+    def __init__(self, path: Path, docstrings: dict[str, str]) -> None:
+        self._path = path
+        self._docstrings = docstrings
+
+    def lab(self, raw: dict[str, Any], folder: Path) -> Lab:
+        where = "top level"
+        known = ("title", "files", "given", "forbidden", "limits", "exercise")
+        self._only(raw, where, known)
+        limits = raw.get("limits", {})
+        self._only(limits, "[limits]", tuple(Limits.__dataclass_fields__))
+        files = tuple(self._get(raw, where, "files", list))
+        exercises = tuple(self._exercise(e, files) for e in self._get(raw, where, "exercise", list))
+        lab = Lab(
+            name=folder.name,
+            folder=folder,
+            title=self._text(raw, where, "title"),
+            files=files,
+            given=tuple(raw.get("given", ())),
+            forbidden=tuple(raw.get("forbidden", ())),
+            limits=Limits(**limits),
+            exercises=exercises,
+        )
+        names = [check.name for check in lab.checks]
+        for check in lab.checks:
+            if names.count(check.name) > 1:
+                raise self._error(check.exercise, "name", f"{check.name} stands twice")
+            for need in check.needs:
+                if need not in names[: names.index(check.name)]:
+                    raise self._error(check.name, "needs", f"{need} must stand before it")
+        return lab
+
+    def _exercise(self, raw: dict[str, Any], files: tuple[str, ...]) -> Exercise:
+        where = f"exercise {raw.get('id', '?')}"
+        self._only(raw, where, ("id", "file", "title", "hint", "check"))
+        name = self._get(raw, where, "id", str)
+        if self._get(raw, where, "file", str) not in files:
+            raise self._error(where, "file", f"must be one of {', '.join(files)}")
+        checks: list[Check] = []
+        for entry in self._get(raw, where, "check", list):
+            # The first check of an exercise, "it runs", is what all others build on.
+            default = (checks[0].name,) if checks else ()
+            checks.append(self._check(entry, name, default))
+        return Exercise(
+            id=name,
+            file=raw["file"],
+            title=self._text(raw, where, "title"),
+            hint=self._text(raw, where, "hint"),
+            checks=tuple(checks),
+        )
+
+    def _check(self, raw: dict[str, Any], exercise: str, default: tuple[str, ...]) -> Check:
+        where = f"check {raw.get('name', '?')}"
+        self._only(raw, where, ("name", "points", "family", "needs", "fresh", "optional"))
+        name = self._get(raw, where, "name", str)
+        family = self._get(raw, where, "family", str)
+        if family not in FAMILIES:
+            raise self._error(where, "family", f"must be one of {', '.join(FAMILIES)}")
+        if name not in self._docstrings:
+            raise self._error(where, "name", "no test function in checks/ is called so")
+        paragraphs = [" ".join(p.split()) for p in self._docstrings[name].split("\n\n")]
+        if len(paragraphs) < 2:
+            raise self._error(where, "name", "its docstring needs two paragraphs: English, Chinese")
+        return Check(
+            name=name,
+            exercise=exercise,
+            family=family,
+            points=self._get(raw, where, "points", int),
+            title=Text(*paragraphs[:2]),
+            needs=tuple(dict.fromkeys(default + tuple(raw.get("needs", ())))),
+            fresh=bool(raw.get("fresh", False)),
+            optional=bool(raw.get("optional", False)),
+        )
+
+    def _error(self, where: str, key: str, text: str) -> LabError:
+        return LabError(f"{self._path}: {where}: {key}: {text}")
+
+    def _only(self, raw: dict[str, Any], where: str, known: tuple[str, ...]) -> None:
+        for key in raw:
+            if key not in known:
+                raise self._error(where, key, f"unknown key; known are {', '.join(known)}")
+
+    def _get(self, raw: dict[str, Any], where: str, key: str, kind: type) -> Any:
+        if not isinstance(raw.get(key), kind):
+            raise self._error(where, key, f"is missing or not of the kind {kind.__name__}")
+        return raw[key]
+
+    def _text(self, raw: dict[str, Any], where: str, key: str) -> Text:
+        table = self._get(raw, where, key, dict)
+        if set(table) != {"en", "zh"}:
+            raise self._error(where, key, "needs exactly en and zh")
+        return Text(table["en"], table["zh"])

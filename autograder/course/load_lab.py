@@ -1,0 +1,94 @@
+"""Loads the files of a lab as modules, from their text: the one way student code comes in.
+
+Worker, debugger, chat and notebooks all use :class:`StudentModules`, so that
+``from attention import Qwen3Attention`` means the same everywhere, and no file that lies
+beside a hand-in (a ``torch.py``, say) can ever be imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+
+class _Loader(InspectLoader):
+    """Runs one compiled source; ``compile`` happens once, ``exec`` once per namespace."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._path = path
+        self._text = text
+        self._code: CodeType | None = None
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+    def get_code(self, fullname: str) -> CodeType:
+        if self._code is None:
+            self._code = compile(self._text, self._path, "exec", dont_inherit=True)
+        return self._code
+
+    def is_package(self, fullname: str) -> bool:
+        return False
+
+
+class StudentModules(MetaPathFinder):
+    """The modules of one hand-in, importable by plain name.
+
+    Args:
+        sources: text of each file by name (``{"attention.py": "…"}``).
+        paths: the path shown in tracebacks, by file name; the name itself by default.
+    """
+
+    def __init__(self, sources: Mapping[str, str], paths: Mapping[str, str] | None = None) -> None:
+        self._loaders: dict[str, _Loader] = {}
+        self.files: dict[str, str] = {}  # shown path -> file name
+        for name, text in sources.items():
+            path = (paths or {}).get(name, name)
+            # Tracebacks and inspect.getsource find the text here, not on disk.
+            linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+            self._loaders[name.removesuffix(".py")] = _Loader(path, text)
+            self.files[path] = name
+
+    def install(self) -> StudentModules:
+        """Put the modules in front of everything else that can be imported."""
+        sys.meta_path.insert(0, self)
+        return self
+
+    def remove(self) -> None:
+        """Undo :meth:`install`."""
+        self.fresh()
+        sys.meta_path.remove(self)
+
+    def fresh(self) -> None:
+        """Forget the modules: the next import runs their code again, in new namespaces."""
+        for name in self._loaders:
+            sys.modules.pop(name, None)
+
+    def module(self, file: str) -> ModuleType:
+        """Import the module of ``file`` (or take it, if it is imported already)."""
+        return importlib.import_module(file.removesuffix(".py"))
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: Any = None
+    ) -> ModuleSpec | None:
+        """Answer Python's question for a module, if it is one of ours."""
+        loader = self._loaders.get(fullname)
+        if loader is None:
+            return None
+        return importlib.util.spec_from_loader(fullname, loader, origin=loader._path)
+
+
+def read_sources(folder: Path, files: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Text and shown path of a lab's files in a folder; absent files are left out."""
+    present = [name for name in files if (folder / name).is_file()]
+    return (
+        {name: (folder / name).read_text(encoding="utf-8-sig") for name in present},
+        {name: str(folder / name) for name in present},
+    )

@@ -1,0 +1,208 @@
+"""The nouns of grading, as frozen records: lab, exercise, check, outcome, result, hand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+LANGUAGES = ("en", "zh")
+FAMILIES = (
+    "shape",
+    "causal mask",
+    "GQA",
+    "RoPE",
+    "QK-norm",
+    "dtype and contract",
+    "numeric parity",
+    "MLP",
+    "accounting",
+)
+
+
+class Outcome(StrEnum):
+    """How a check ended. A closed list: only ``PASSED`` earns its points."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_STARTED = "not_started"  # the TODO is still there
+    SKIPPED = "skipped"  # what it needs did not pass
+    CRASHED = "crashed"  # the process that ran it died
+    TIMED_OUT = "timed_out"
+    NOT_GRADED = "not_graded"  # our fault, or something absent: never a zero
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text in both languages."""
+
+    en: str
+    zh: str
+
+    def in_(self, language: str) -> str:
+        """The text in ``language`` (``en`` or ``zh``)."""
+        return self.zh if language == "zh" else self.en
+
+
+@dataclass(frozen=True)
+class Message:
+    """A sentence as a key and its values, so that it renders in either language later."""
+
+    key: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One test function with its points.
+
+    ``needs`` names checks that must pass first. ``fresh`` asks for a process of its own.
+    ``optional`` checks carry 0 points and may stay ungraded without anybody's attention.
+    """
+
+    name: str
+    exercise: str
+    family: str
+    points: int
+    title: Text
+    needs: tuple[str, ...] = ()
+    fresh: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One TODO: the marker id that stubs show, its file, and its checks."""
+
+    id: str
+    file: str
+    title: Text
+    hint: Text
+    checks: tuple[Check, ...]
+
+    @property
+    def points(self) -> int:
+        """Points of all checks."""
+        return sum(check.points for check in self.checks)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one check may use in the worker."""
+
+    cpu_seconds: float = 2.0
+    wall_seconds: float = 20.0
+    memory_mib: int = 1024
+    lost_workers: int = 3
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab as its ``lab.toml`` describes it."""
+
+    name: str
+    folder: Path
+    title: Text
+    files: tuple[str, ...]
+    given: tuple[str, ...]
+    forbidden: tuple[str, ...]
+    limits: Limits
+    exercises: tuple[Exercise, ...]
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """All checks in the order of ``lab.toml``."""
+        return tuple(check for exercise in self.exercises for check in exercise.checks)
+
+    @property
+    def points(self) -> int:
+        """Points of the whole lab."""
+        return sum(exercise.points for exercise in self.exercises)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of a student's traceback."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What became of one check of one hand-in.
+
+    ``hidden`` is True when a hidden case decided: then prints and frames stay empty.
+    """
+
+    check: str
+    outcome: Outcome
+    message: Message | None = None
+    hidden: bool = False
+    case: str = ""
+    prints: str = ""
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A hand-in as it came: the text of the lab's files, by plain name.
+
+    ``notes`` are remarks (a GBK file was decoded); ``problems`` name, per file, why a file
+    could not be taken (the key ``""`` stands for the whole hand-in).
+    """
+
+    student: str
+    files: Mapping[str, str]
+    notes: tuple[Message, ...] = ()
+    problems: Mapping[str, Message] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """The graded record of one hand-in; ``marks`` are reasons for a human to look at it."""
+
+    student: str
+    results: tuple[CheckResult, ...]
+    notes: tuple[Message, ...] = ()
+    marks: tuple[Message, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Points of a hand-in: ``earned`` of ``gradable``, the rest of ``total`` undecided."""
+
+    earned: int
+    gradable: int
+    total: int
+
+    @property
+    def undecided(self) -> int:
+        """Points that a human has to decide, since a check could not be graded."""
+        return self.total - self.gradable
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """What held around the workers: a level, the layers that bound, how they started."""
+
+    level: str
+    layers: tuple[str, ...]
+    worker: str  # "fork" or "spawn"
+
+
+@dataclass(frozen=True)
+class ClassRecord:
+    """Everything a report needs: what ``class.json`` holds."""
+
+    lab: Lab
+    isolation: Isolation
+    versions: Mapping[str, str]
+    hand_ins: tuple[HandIn, ...]
+    hidden_cases: int = 0
+    public_cases: int = 0

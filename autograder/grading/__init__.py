@@ -1,0 +1,1 @@
+"""From a folder of hand-ins to records: intake, the engine, the score."""

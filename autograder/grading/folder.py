@@ -1,0 +1,144 @@
+"""What lies in a handed-in folder, seen without following any link."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from autograder.grading.decode import MAX_SOURCE_BYTES, RefusedError
+
+MAX_ENTRIES = 2000
+MAX_DEPTH = 2  # a wrapping folder, and one more
+
+# Windows has none of these; there, lstat and fstat alone decide.
+_OPEN_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # a FIFO must not make us wait for a writer
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+class Kind(Enum):
+    """What a path in a hand-in is."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    SYMLINK = "symlink"
+    SPECIAL = "special"  # a FIFO, a socket, a device
+    OUTSIDE = "outside"  # a name in a zip that points out of the zip
+
+
+@dataclass(frozen=True)
+class Found:
+    """One path inside a hand-in, with forward slashes; ``index`` is its place in a zip."""
+
+    path: str
+    kind: Kind
+    index: int = 0
+
+    @property
+    def name(self) -> str:
+        """The last component."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def depth(self) -> int:
+        """How many folders are above it inside the hand-in."""
+        return self.path.count("/")
+
+
+def ignored(name: str) -> bool:
+    """Whether a component is the rubbish of a system or tool: ``.git``, ``__MACOSX``, …"""
+    return name.startswith(".") or name in ("__MACOSX", "__pycache__")
+
+
+class FolderTree:
+    """A hand-in that is a folder."""
+
+    def __init__(self, root: Path) -> None:
+        """List ``root`` down to ``MAX_DEPTH``.
+
+        Raises:
+            RefusedError: more than ``MAX_ENTRIES`` entries, or a folder that cannot be listed.
+        """
+        self.root = root
+        self.found = tuple(self._walk("", 0))
+
+    def read(self, found: Found) -> bytes:
+        """The bytes of a regular file.
+
+        Raises:
+            RefusedError: not a regular file, too big, or unreadable.
+        """
+        descriptor = open_regular(self.root / found.path, found.path)
+        with os.fdopen(descriptor, "rb") as stream:
+            try:
+                data = stream.read(MAX_SOURCE_BYTES + 1)
+            except OSError as error:
+                raise RefusedError(
+                    "unreadable", file=found.path, text=str(error.strerror)
+                ) from None
+        if len(data) > MAX_SOURCE_BYTES:
+            raise RefusedError("too_big", file=found.path, limit=MAX_SOURCE_BYTES >> 10)
+        return data
+
+    def close(self) -> None:
+        """Nothing is held open between calls."""
+
+    def _walk(self, prefix: str, depth: int, seen: list[int] | None = None) -> Iterator[Found]:
+        seen = seen if seen is not None else [0]
+        try:
+            with os.scandir(self.root / prefix) as entries:
+                listed = []
+                for entry in entries:
+                    if ignored(entry.name):
+                        continue
+                    seen[0] += 1
+                    if seen[0] > MAX_ENTRIES:
+                        raise RefusedError("too_many", limit=MAX_ENTRIES)
+                    listed.append((entry.name, kind_of(entry.stat(follow_symlinks=False).st_mode)))
+        except OSError as error:
+            where = prefix.rstrip("/") or self.root.name
+            raise RefusedError("unreadable", file=where, text=str(error.strerror)) from None
+        for name, kind in sorted(listed, key=lambda pair: pair[0]):
+            yield Found(prefix + name, kind)
+            if kind is Kind.FOLDER and depth < MAX_DEPTH:
+                yield from self._walk(f"{prefix}{name}/", depth + 1, seen)
+
+
+def kind_of(mode: int) -> Kind:
+    """The kind that the mode bits of ``lstat`` (or of a zip made on Unix) tell."""
+    if stat.S_ISREG(mode):
+        return Kind.FILE
+    if stat.S_ISDIR(mode):
+        return Kind.FOLDER
+    return Kind.SYMLINK if stat.S_ISLNK(mode) else Kind.SPECIAL
+
+
+def open_regular(path: Path, shown: str) -> int:
+    """Open a regular file for reading without following a link at its end.
+
+    Returns:
+        A descriptor that the caller closes.
+
+    Raises:
+        RefusedError: a symbolic link, a special file, or unreadable; named as ``shown``.
+    """
+    try:
+        before = os.lstat(path)
+        kind = kind_of(before.st_mode)
+        if kind is not Kind.FILE:
+            raise RefusedError("symlink" if kind is Kind.SYMLINK else "special", file=shown)
+        descriptor = os.open(path, _OPEN_FLAGS)
+    except OSError as error:
+        raise RefusedError("unreadable", file=shown, text=str(error.strerror)) from None
+    if not os.path.samestat(before, os.fstat(descriptor)):
+        os.close(descriptor)
+        raise RefusedError("special", file=shown)
+    return descriptor

@@ -1,0 +1,55 @@
+"""The secret that hidden cases are drawn from: given, or made once per output folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+
+from autograder.course.labfile import ROOT, SOLUTIONS
+
+VARIABLE = "AUTOGRADER_SECRET"
+
+
+class SecretError(ValueError):
+    """The secret cannot be read; the text names the file and the mend."""
+
+
+def find(secret_file: Path | None, out: Path) -> bytes:
+    """The secret: of ``--secret-file``, of the environment, of ``OUT/secret``, or a new one.
+
+    A new one is written to ``OUT/secret`` with mode 600, so that a second run over the same
+    folder asks the same questions.
+
+    Raises:
+        SecretError: the file is absent, or too short to be one.
+    """
+    if secret_file is not None or VARIABLE not in os.environ:
+        path = secret_file or out / "secret"
+        if secret_file is None and not path.exists():
+            out.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_hex(32) + "\n")
+        try:
+            raw = path.read_bytes().strip()
+        except OSError as error:
+            raise SecretError(
+                f"{path}: {error.strerror}; --secret-file takes a text file"
+            ) from None
+        where = str(path)
+    else:
+        raw, where = os.environ[VARIABLE].encode(), f"${VARIABLE}"
+    if len(raw) < 8:
+        raise SecretError(f"{where}: a secret has at least 8 characters, this one {len(raw)}")
+    return hashlib.sha256(raw).digest()
+
+
+def digest_of_cases(lab: str, secret: bytes) -> str:
+    """Name of a cache entry: changes with the secret and with whatever makes the cases."""
+    state = hashlib.sha256(secret)
+    reference = ROOT / "autograder" / "reference"
+    for path in (SOLUTIONS / lab / "cases.py", reference / "oracle.py", reference / "recipes.py"):
+        state.update(path.read_bytes())
+    return state.hexdigest()[:16]

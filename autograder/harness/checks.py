@@ -1,0 +1,195 @@
+"""What a check is written with: ``cases``, and ``expect_…`` helpers that raise a sentence.
+
+A check is a function ``test_…(student, case)``. Its docstring is the line a student reads
+(English, an empty line, Chinese). It fails through :class:`CheckFailed` only: one finished
+sentence with numbers, case and place, and no traceback of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from autograder.course.records import Message, Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import LIMITS, Limit, difference
+from autograder.sandbox.student import Handle, Other, Result, Student, config
+from autograder.sandbox.wire import Tensor
+
+__all__ = [
+    "OUTPUT", "Case", "CheckFailed", "Handle", "Limit", "Student", "Tensor", "cases", "config",
+    "expect_close", "expect_dtype", "expect_items", "expect_same", "expect_shape",
+    "expect_tensor", "expect_unlike", "expect_value",
+]  # fmt: skip
+
+OUTPUT = Text("the output", "输出")
+_F = TypeVar("_F", bound=Callable[..., None])
+
+
+class CheckFailed(Exception):
+    """A student's answer is not right; carries the sentence."""
+
+    def __init__(self, key: str, **values: Any) -> None:
+        super().__init__(key)
+        self.message = Message(key, values)
+
+
+def cases(*recipes: str) -> Callable[[_F], _F]:
+    """Mark a check with the recipes whose cases it runs on."""
+    mark: Callable[[_F], _F] = pytest.mark.cases(*recipes)
+    return mark
+
+
+def _words(text: Text) -> dict[str, str]:
+    return {"en": text.en, "zh": text.zh}
+
+
+def _fail(key: str, case: Case, what: Text, **values: Any) -> CheckFailed:
+    return CheckFailed(f"check.{key}", case=case.words, what=_words(what), **values)
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor {list(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return (
+        repr(value)[:120] if isinstance(value, (Other, int, float, str)) else type(value).__name__
+    )
+
+
+def expect_tensor(result: Result | Any, case: Case, what: Text = OUTPUT) -> Tensor:
+    """The value of a call, which has to be a plain tensor."""
+    value = result.value if isinstance(result, Result) else result
+    if not isinstance(value, Tensor):
+        raise _fail("type", case, what, got=_describe(value), want="a tensor")
+    return value
+
+
+def expect_items(result: Result, count: int, case: Case, what: Text = OUTPUT) -> Sequence[Any]:
+    """The value of a call, which has to be a tuple or list of ``count`` items."""
+    value = result.value
+    if not isinstance(value, (tuple, list)) or len(value) != count:
+        raise _fail("type", case, what, got=_describe(value), want=f"a tuple of {count}")
+    return value
+
+
+def expect_shape(
+    result: Result | Any, shape: Sequence[int], case: Case, what: Text = OUTPUT
+) -> Tensor:
+    """The value, which has to be a tensor of ``shape``."""
+    tensor = expect_tensor(result, case, what)
+    if tensor.shape != tuple(shape):
+        raise _fail("shape", case, what, got=str(list(tensor.shape)), want=str(list(shape)))
+    return tensor
+
+
+def expect_dtype(result: Result | Any, dtype: str, case: Case, what: Text = OUTPUT) -> Tensor:
+    """The value, which has to be a tensor of ``dtype`` (a torch name)."""
+    tensor = expect_tensor(result, case, what)
+    if tensor.dtype != dtype:
+        raise _fail("dtype", case, what, got=tensor.dtype, want=dtype)
+    return tensor
+
+
+def _numbers(result: Result | Any, want: NDArray[Any], case: Case, what: Text) -> NDArray[Any]:
+    """Values of the right shape without NaN; never compared otherwise."""
+    got = expect_shape(result, want.shape, case, what).array.astype(np.float64)
+    broken = ~np.isfinite(got)
+    if broken.any():
+        place = str(np.argwhere(broken)[0].tolist())
+        raise _fail("not_finite", case, what, count=int(broken.sum()), place=place)
+    return got
+
+
+def expect_close(
+    result: Result | Any,
+    want: Tensor,
+    case: Case,
+    what: Text = OUTPUT,
+    *,
+    keep: NDArray[np.bool_] | None = None,
+    part: tuple[Any, ...] = (),
+    limit: Limit | None = None,
+) -> None:
+    """The value has to be a tensor near ``want``, over the whole and at every token.
+
+    Args:
+        result: what came.
+        want: the reference, of the full shape.
+        case: for the sentence.
+        what: the name of the value, for the sentence.
+        keep: ``want.shape[:-1]``, False where a token is padding.
+        part: an index; only this part of the value is judged.
+        limit: default: the limits of the dtype that came.
+    """
+    reference = want.array.astype(np.float64)
+    got = _numbers(result, reference, case, what)
+    tensor = expect_tensor(result, case, what)
+    limit = limit or LIMITS.get(tensor.dtype, LIMITS["float32"])
+    got, reference = got[part], reference[part]
+    gap = difference(got, reference, keep)
+    if gap.tensor > limit.tensor:
+        place = gap.place if reference.ndim else ()
+        raise _fail(
+            "mismatch", case, what, error=gap.tensor, limit=limit.tensor, place=str(list(place)),
+            got=float(got[place]), want=float(reference[place]),
+        )  # fmt: skip
+    if gap.token > limit.token:
+        first = (*gap.token_place, 0) if reference.ndim else ()
+        raise _fail(
+            "mismatch_token", case, what, error=gap.token, limit=limit.token,
+            place=str(list(gap.token_place)), got=float(got[first]), want=float(reference[first]),
+        )  # fmt: skip
+
+
+def expect_same(
+    result: Result | Any,
+    before: Result | Any,
+    case: Case,
+    why: Text,
+    what: Text = OUTPUT,
+    *,
+    part: tuple[Any, ...] = (),
+    limit: float = 1e-5,
+) -> None:
+    """Two values that must agree, up to rounding (``limit`` relative, and 10 x at a token)."""
+    reference = expect_tensor(before, case, what).array.astype(np.float64)
+    got = _numbers(result, reference, case, what)[part]
+    reference = _numbers(before, reference, case, what)[part]
+    gap = difference(got, reference)
+    if gap.tensor > limit or gap.token > 10 * limit:
+        error = max(gap.tensor, gap.token)
+        raise _fail("moved", case, what, error=error, why=_words(why))
+
+
+def expect_unlike(
+    result: Result | Any,
+    before: Result | Any,
+    case: Case,
+    why: Text,
+    what: Text = OUTPUT,
+    *,
+    part: tuple[Any, ...] = (),
+) -> None:
+    """Two values that must differ (by more than 1e-3, relative)."""
+    reference = expect_tensor(before, case, what).array.astype(np.float64)
+    got = _numbers(result, reference, case, what)[part]
+    reference = _numbers(before, reference, case, what)[part]
+    if difference(got, reference).tensor <= 1e-3:
+        raise _fail("stuck", case, what, why=_words(why))
+
+
+def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
+    """A whole number; an integral float or a tensor of one element is taken too."""
+    value = got.value if isinstance(got, Result) else got
+    if isinstance(value, Tensor) and value.array.size == 1:
+        value = value.array.reshape(-1)[0].item()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _fail("type", case, what, got=_describe(value), want="a whole number")
+    if value != want:
+        raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")

@@ -1,0 +1,48 @@
+"""Marks: reasons for a human to look at a hand-in. They never change a score."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from autograder.course.records import Lab, Message
+
+MAX_MARKS = 10
+
+
+def forbidden(lab: Lab, files: Mapping[str, str], operators: set[str]) -> list[Message]:
+    """Uses of what the lab asks students to write themselves.
+
+    Args:
+        lab: names the forbidden functions, dotted.
+        files: text of the hand-in by file name.
+        operators: what its code dispatched; a name can hide from the syntax tree, not here.
+    """
+    names = {dotted.rsplit(".", 1)[1]: dotted for dotted in lab.forbidden}
+    marks = []
+    for file, text in files.items():
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue  # its own outcome says so
+        for line, used in _names(tree):
+            if used in names:
+                values = {"file": file, "line": line, "name": names[used]}
+                marks.append(Message("check.forbidden", values))
+    if not marks:
+        seen = [operator for operator in sorted(operators) if any(n in operator for n in names)]
+        marks = [Message("check.forbidden_operator", {"name": operator}) for operator in seen]
+    return marks[:MAX_MARKS]
+
+
+def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every name that code uses, strings included (``getattr(F, "…")``)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.Name):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.alias):
+            yield node.lineno, node.name.rsplit(".", 1)[-1]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value

@@ -1,0 +1,213 @@
+"""Runs one hand-in through all checks and says, check by check, what became of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from autograder.course.records import Check, CheckResult, Lab, Message, Outcome, Text
+from autograder.harness.checks import CheckFailed
+from autograder.reference.cases import Case
+from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.student import Student, StudentError
+from autograder.sandbox.transport import WorkerTransport
+
+KEPT_LINES = 30  # of a student's own prints
+_IMPORT = Case("import", "", False, Text("import", "导入"), {})
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One check on one case: the pytest item's function, called without pytest around it."""
+
+    check: str
+    case: Case
+    run: Callable[[Student, Case], None]
+    guard: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trials of a lab by check, collected once and run for every hand-in."""
+
+    lab: Lab
+    trials: dict[str, tuple[Trial, ...]]
+
+    def shuffled(self, seed: str) -> Plan:
+        """The same trials, the cases of every check in an order that ``seed`` decides.
+
+        Public cases stay in front: a failure there can be shown in full.
+        """
+        order = random.Random(seed)
+        mixed = {
+            name: tuple(sorted(order.sample(ts, len(ts)), key=lambda trial: trial.case.hidden))
+            for name, ts in self.trials.items()
+        }
+        return replace(self, trials=mixed)
+
+
+class Runner:
+    """One hand-in on its way through a plan."""
+
+    def __init__(self, plan: Plan, transport: WorkerTransport) -> None:
+        self._plan = plan
+        self._transport = transport
+        self._results: dict[str, CheckResult] = {}
+        self._prints_shown = False
+        self.operators: set[str] = set()
+
+    def run(self, problems: dict[str, Message], only: set[str]) -> tuple[CheckResult, ...]:
+        """Run checks.
+
+        Args:
+            problems: why a file could not be taken, by file name; ``""`` means every file.
+            only: names of the checks to run, with what they need; empty for all.
+
+        Returns:
+            One result per check that ran, in the order of the lab.
+        """
+        lab = self._plan.lab
+        settled = {file: self._import(file, problems) for file in lab.files}
+        for exercise in lab.exercises:
+            lost_before = self._transport.lost
+            for check in exercise.checks:
+                if only and check.name not in only:
+                    continue
+                result = settled[exercise.file]
+                if result is None and self._transport.lost - lost_before >= lab.limits.lost_workers:
+                    result = self._lost_too_often()
+                if result is None:
+                    result = self._check(check)
+                self._results[check.name] = replace(result, check=check.name)
+        return tuple(self._results.values())
+
+    def _import(self, file: str, problems: dict[str, Message]) -> CheckResult | None:
+        """Import a file once by itself: what ends that settles every check that needs it."""
+        problem = problems.get(file) or problems.get("")
+        if problem is not None:
+            return CheckResult("", Outcome.FAILED, problem)
+        student = Student(self._transport)
+        student.import_file(file)
+        try:
+            student.flush()
+        except WorkerLost as error:
+            if error.timed_out:
+                return self._from_lost(error, _IMPORT)
+            values = {"file": file, "text": str(error)}
+            return CheckResult("", Outcome.CRASHED, Message("check.file_lost", values))
+        except StudentError as error:
+            return self._from_error(error, None, file)
+        except Exception as error:
+            return _fault(error)
+        self._transport.take_prints()
+        return None
+
+    def _check(self, check: Check) -> CheckResult:
+        for need in check.needs:
+            if self._results[need].outcome is not Outcome.PASSED:
+                return self._missing_need(need)
+        trials = self._plan.trials.get(check.name, ())
+        if not trials:
+            return CheckResult("", Outcome.NOT_GRADED, Message("check.no_weights"))
+        if check.fresh:
+            self._transport.renew()
+        trials[0].guard()
+        for trial in trials:
+            result = self._trial(trial)
+            if result is not None:
+                if check.fresh:
+                    self._transport.renew()
+                return _without_data(result) if trial.case.hidden else result
+        self._transport.take_prints()  # those of a check that passed are nobody's business
+        if check.fresh:
+            self._transport.renew()
+        return CheckResult("", Outcome.PASSED)
+
+    def _trial(self, trial: Trial) -> CheckResult | None:
+        """Run one check on one case; None when it passed."""
+        student, case = Student(self._transport), trial.case
+        try:
+            trial.run(student, case)
+            student.flush()
+            self.operators.update(student.operators)
+            return None
+        except CheckFailed as error:
+            return self._shown(CheckResult("", Outcome.FAILED, error.message, case=case.name))
+        except StudentError as error:
+            return self._shown(self._from_error(error, case))
+        except WorkerLost as error:
+            return self._shown(self._from_lost(error, case))
+        except Exception as error:
+            return _fault(error)
+
+    def _shown(self, result: CheckResult) -> CheckResult:
+        """Add what the student printed, for the first check that fails."""
+        prints = self._transport.take_prints()
+        if self._prints_shown or not prints:
+            return result
+        self._prints_shown = True
+        return replace(result, prints="\n".join(prints.splitlines()[-KEPT_LINES:]))
+
+    def _from_error(self, error: StudentError, case: Case | None, file: str = "") -> CheckResult:
+        words: dict[str, Any] = {"case": case.words if case else "", "text": error.text}
+        if error.todo:
+            message = Message("check.not_started", {"todo": error.todo})
+            return CheckResult("", Outcome.NOT_STARTED, message)
+        last = error.frames[-1] if error.frames else None
+        if error.stage == "syntax":
+            line = last.line if last else 0
+            message = Message("check.syntax", words | {"file": file or _file(error), "line": line})
+        elif error.type in ("SystemExit", "KeyboardInterrupt"):
+            message = Message("check.exit", {"text": f"{error.type} {error.text}".strip()})
+        elif error.stage == "weights":
+            message = Message("check.weights", words | {"what": "Qwen3"})
+        elif error.type == "AttributeError" and error.text.startswith("module '") and not last:
+            module, name = error.text.split("'")[1:4:2]
+            message = Message("check.missing", {"file": f"{module}.py", "name": name})
+        elif case is None:
+            message = Message("check.import", words | {"file": file, "type": error.type})
+        else:
+            message = Message("check.exception", words | {"type": error.type})
+        name = case.name if case else ""
+        return CheckResult("", Outcome.FAILED, message, case=name, frames=error.frames)
+
+    def _from_lost(self, error: WorkerLost, case: Case) -> CheckResult:
+        words = case.words
+        if error.timed_out:
+            values = {"seconds": float(str(error)), "clock": error.clock, "case": words}
+            return CheckResult(
+                "", Outcome.TIMED_OUT, Message("check.timed_out", values), case=case.name
+            )
+        message = Message("check.crashed", {"text": str(error), "case": words})
+        return CheckResult("", Outcome.CRASHED, message, case=case.name)
+
+    def _missing_need(self, need: str) -> CheckResult:
+        result = self._results[need]
+        if result.outcome in (Outcome.NOT_STARTED, Outcome.NOT_GRADED):
+            return result  # the reason is the same, and "skipped" would hide it
+        title = next(c.title for c in self._plan.lab.checks if c.name == need)
+        values = {"check": {"en": title.en, "zh": title.zh}}
+        return CheckResult("", Outcome.SKIPPED, Message("check.needs", values))
+
+    def _lost_too_often(self) -> CheckResult:
+        values = {"count": self._plan.lab.limits.lost_workers}
+        return CheckResult("", Outcome.SKIPPED, Message("check.worker_lost", values))
+
+
+def _file(error: StudentError) -> str:
+    return error.frames[-1].file if error.frames else ""
+
+
+def _fault(error: Exception) -> CheckResult:
+    """Whatever else goes wrong is ours: not graded, never a zero."""
+    values = {"text": f"{type(error).__name__}: {error}"[:300]}
+    return CheckResult("", Outcome.NOT_GRADED, Message("check.grader_fault", values))
+
+
+def _without_data(result: CheckResult) -> CheckResult:
+    """A hidden case decided: keep the outcome, drop everything that shows its data."""
+    if result.outcome in (Outcome.NOT_STARTED, Outcome.NOT_GRADED):
+        return result
+    return CheckResult(result.check, result.outcome, Message("check.hidden"), hidden=True)

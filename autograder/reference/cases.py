@@ -1,0 +1,97 @@
+"""Cases: inputs with their expected results, stored as data and never as seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autograder.course.records import Text
+from autograder.sandbox.wire import Tensor, pack, unpack
+
+
+class CasesError(ValueError):
+    """A file of cases cannot be read; the text names it and the mend."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs and expectations for checks that ask for its ``recipe``.
+
+    ``tensors`` holds inputs, expectations and, under ``w.``, weights; ``values`` scalars.
+    ``about`` says in words what is particular about it.
+    """
+
+    name: str
+    recipe: str
+    hidden: bool
+    about: Text
+    config: Mapping[str, Any]
+    tensors: Mapping[str, Tensor] = field(repr=False, default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.tensors[name] if name in self.tensors else self.values[name]
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The weights by parameter name."""
+        return self.group("w.")
+
+    def group(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with ``prefix``, without it."""
+        return {
+            name.removeprefix(prefix): tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith(prefix)
+        }
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What the case is about, as a value of a message (one entry per language)."""
+        return {"en": self.about.en, "zh": self.about.zh}
+
+
+def dump(cases: Iterable[Case]) -> bytes:
+    """One safetensors blob of all cases; equal tensors are stored once."""
+    entries: list[dict[str, Any]] = []
+    tensors: dict[str, Tensor] = {}
+    names: dict[Tensor, str] = {}
+    for case in cases:
+        refs: dict[str, str] = {}
+        for name, tensor in case.tensors.items():
+            refs[name] = names.setdefault(tensor, f"t{len(names)}")
+            tensors[refs[name]] = tensor
+        about = [case.about.en, case.about.zh]
+        entry = {"name": case.name, "recipe": case.recipe, "hidden": case.hidden, "about": about}
+        entries.append(
+            {**entry, "config": dict(case.config), "values": dict(case.values), "tensors": refs}
+        )
+    return pack({"cases": entries}, tensors)
+
+
+def load(path: Path) -> tuple[Case, ...]:
+    """Read what :func:`dump` wrote.
+
+    Raises:
+        CasesError: the file is absent or not ours (names the file and the mend).
+    """
+    try:
+        tree, tensors = unpack(path.read_bytes())
+        return tuple(
+            Case(
+                name=entry["name"],
+                recipe=entry["recipe"],
+                hidden=entry["hidden"],
+                about=Text(*entry["about"]),
+                config=entry["config"],
+                tensors={name: tensors[ref] for name, ref in entry["tensors"].items()},
+                values=entry["values"],
+            )
+            for entry in tree["cases"]
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CasesError(
+            f"{path}: not a file of cases ({error}); run: python -m autograder cases --write"
+        ) from None

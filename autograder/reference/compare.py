@@ -1,0 +1,79 @@
+"""The metric: how far a tensor is from its float64 reference. Pure numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Largest relative Frobenius error allowed, over the tensor and over its worst token."""
+
+    tensor: float
+    token: float
+
+
+# fp32 decides the mathematics; the narrow types only crash, dtype and overflow.
+LIMITS = {
+    "float64": Limit(1e-5, 1e-4),
+    "float32": Limit(1e-5, 1e-4),
+    "float16": Limit(5e-3, 5e-2),
+    "bfloat16": Limit(3e-2, 2e-1),
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Errors of a tensor against its reference, and where it differs most.
+
+    ``tensor`` and ``token`` are relative (no unit); ``place`` is the index of the largest
+    single deviation, ``token_place`` that of the worst token (all axes but the last).
+    """
+
+    tensor: float
+    token: float
+    place: tuple[int, ...]
+    token_place: tuple[int, ...]
+
+
+def difference(got: Array, want: Array, keep: NDArray[np.bool_] | None = None) -> Difference:
+    """Compare tensors of one shape ``[..., features]``.
+
+    Args:
+        got: the values to judge.
+        want: the reference.
+        keep: ``[...]`` (without the last axis), False where a token is padding.
+
+    Returns:
+        ``||got - want|| / ||want||`` over everything kept and over the worst token. A token
+        whose reference is (nearly) zero is measured against the mean norm of the tokens.
+    """
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    if want.ndim == 0:
+        got, want = got[None], want[None]
+    if keep is not None:
+        mask = np.broadcast_to(keep, want.shape[:-1])[..., None]
+        got, want = np.where(mask, got, 0.0), np.where(mask, want, 0.0)
+    gap = np.abs(got - want)
+    norms = np.sqrt((want**2).sum(-1))
+    gaps = np.sqrt((gap**2).sum(-1))
+    whole = float(np.sqrt((want**2).sum()))
+    floor = 1e-3 * whole / max(np.sqrt(norms.size), 1.0) or 1e-30
+    tokens = gaps / np.maximum(norms, floor)
+    return Difference(
+        tensor=float(np.sqrt((gap**2).sum()) / (whole or 1e-30)),
+        token=float(tokens.max(initial=0.0)),
+        place=_index(gap),
+        token_place=_index(tokens),
+    )
+
+
+def _index(values: Array) -> tuple[int, ...]:
+    if not values.size:
+        return ()
+    return tuple(int(i) for i in np.unravel_index(int(values.argmax()), values.shape))

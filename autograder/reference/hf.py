@@ -1,0 +1,182 @@
+"""Hugging Face's Qwen3 behind plain functions: the only module that imports transformers.
+
+Everything is computed in float32, with eager attention, and can be differentiated with respect
+to the weights and inputs handed in. Works alike on transformers 4.51.3 to 5.x, whose keywords,
+defaults and return values differ; each difference is met here, once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+from torch.func import functional_call
+from transformers import Qwen3Config as HFConfig
+from transformers.models.qwen3 import modeling_qwen3
+
+from labs.given.config import Qwen3Config
+
+VERSION: str = transformers.__version__
+hf: Any = modeling_qwen3  # annotated in part only, and differently in each release
+Weights = Mapping[str, Tensor]
+
+
+def hf_config(config: Qwen3Config) -> HFConfig:
+    """Translate a config, naming every field: the defaults of transformers are no real Qwen3."""
+    fields: dict[str, Any] = {
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": config.num_hidden_layers,
+        "num_attention_heads": config.num_attention_heads,
+        "num_key_value_heads": config.num_key_value_heads,
+        "head_dim": config.head_dim,
+        "hidden_act": "silu",
+        "max_position_embeddings": config.max_position_embeddings,
+        "initializer_range": 0.02,
+        "rms_norm_eps": config.rms_norm_eps,
+        "use_cache": False,
+        "tie_word_embeddings": config.tie_word_embeddings,
+        # As a keyword this reaches every release; `rope_parameters` is ignored before 5.0.
+        "rope_theta": config.rope_theta,
+        "attention_bias": False,
+        "use_sliding_window": False,
+        "sliding_window": None,
+        "max_window_layers": config.num_hidden_layers,
+        "attention_dropout": 0.0,
+        "pad_token_id": None,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+    made = HFConfig(**fields)
+    # A module built on its own never chooses; 4.55 to 5.0 then raise KeyError.
+    made._attn_implementation = "eager"
+    return made
+
+
+def hf_rope_tables(config: Qwen3Config, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Tabulate cos and sin, float32 ``[B or 1, T, head_dim]``, for ``[T]`` or ``[B, T]``.
+
+    Raises:
+        RuntimeError: transformers lost the ``rope_theta`` of the config.
+    """
+    rotary = hf.Qwen3RotaryEmbedding(hf_config(config))
+    _check_theta(rotary, config)
+    batched = positions if positions.ndim == 2 else positions[None]
+    cos, sin = rotary(torch.empty(0, dtype=torch.float32), batched)  # read for its dtype only
+    return cos, sin
+
+
+def hf_attention(
+    config: Qwen3Config,
+    weights: Weights,
+    hidden: Tensor,
+    mask_additive_4d: Tensor,
+    positions: Tensor,
+) -> Tensor:
+    """Run one attention module.
+
+    Args:
+        config: sizes and constants.
+        weights: the module's parameters, ``q_proj.weight`` to ``k_norm.weight``.
+        hidden: ``[B, T, hidden]``.
+        mask_additive_4d: broadcastable to ``[B, heads, T, T]``, 0 or ``finfo.min``. It has no
+            default, because eager attention without a mask is not causal.
+        positions: ``[T]`` or ``[B, T]``.
+
+    Returns:
+        float32 ``[B, T, hidden]``.
+    """
+    arguments = {
+        "hidden_states": hidden.float(),
+        "position_embeddings": hf_rope_tables(config, positions),
+        "attention_mask": mask_additive_4d.float(),
+    }
+    module = hf.Qwen3Attention(hf_config(config), layer_idx=0)
+    output: Tensor = _call(module, weights, arguments)[0]  # (output, attention weights)
+    return output
+
+
+def hf_mlp(config: Qwen3Config, weights: Weights, x: Tensor) -> Tensor:
+    """Run one MLP: ``[..., hidden]`` to float32 ``[..., hidden]``."""
+    output: Tensor = _call(hf.Qwen3MLP(hf_config(config)), weights, {"x": x.float()})
+    return output
+
+
+def hf_rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Run one RMSNorm: ``[..., size]`` and ``[size]`` to float32 ``[..., size]``."""
+    module = hf.Qwen3RMSNorm(weight.shape[0], eps=eps)
+    output: Tensor = _call(module, {"weight": weight}, {"hidden_states": x.float()})
+    return output
+
+
+def hf_logits(config: Qwen3Config, weights: Weights, tokens: Tensor) -> Tensor:
+    """Run a whole model on unpadded tokens ``[B, T]``; float32 logits ``[B, T, vocab]``.
+
+    Raises:
+        RuntimeError: transformers lost ``rope_theta`` or chose other attention than eager.
+    """
+    model = hf.Qwen3ForCausalLM(hf_config(config)).eval()
+    _check_theta(model.model.rotary_emb, config)
+    if model.config._attn_implementation != "eager":
+        raise RuntimeError(f"expected eager attention, got {model.config._attn_implementation}")
+    output = _call(model, weights, {"input_ids": tokens, "use_cache": False})
+    logits: Tensor = output.logits
+    return logits
+
+
+def hf_parameter_shapes(config: Qwen3Config) -> dict[str, tuple[int, ...]]:
+    """Name the parameters of a whole model, with their shapes, without allocating them.
+
+    A shared parameter comes once: a model with a tied head has no ``lm_head.weight``.
+    """
+    with torch.device("meta"):
+        model = hf.Qwen3ForCausalLM(hf_config(config))
+    model.tie_weights()  # 5.0 leaves this out on the meta device
+    return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+
+
+def hf_parameter_counts(config: Qwen3Config) -> dict[str, int]:
+    """Count the parameters of a whole model.
+
+    Returns:
+        Whole numbers under ``embedding, attention, mlp, norm, lm_head, total``, as
+        ``oracle.count_parameters``: q_norm and k_norm are norms, a tied head counts 0.
+    """
+    counts: Counter[str] = Counter()
+    for name, shape in hf_parameter_shapes(config).items():
+        counts[_kind(name)] += math.prod(shape)
+    kinds = ("embedding", "attention", "mlp", "norm", "lm_head")
+    return {kind: counts[kind] for kind in kinds} | {"total": counts.total()}
+
+
+def _kind(name: str) -> str:
+    """Sort a parameter, by its name in a checkpoint, into one of the five kinds."""
+    marks = {"embed": "embedding", "lm_head": "lm_head", "norm": "norm", "mlp": "mlp"}
+    for mark, kind in marks.items():  # `norm` before `self_attn`: q_norm lies inside it
+        if mark in name:
+            return kind
+    return "attention"
+
+
+def _call(module: nn.Module, weights: Weights, arguments: dict[str, Any]) -> Any:
+    """Call a module with the given weights in place of its own, so that gradients reach them."""
+    own = {name for name, _ in module.named_parameters()}
+    if own != set(weights):
+        missing, extra = sorted(own - set(weights)), sorted(set(weights) - own)
+        raise KeyError(f"weights of {type(module).__name__}: missing {missing}, unknown {extra}")
+    widened = {name: weight.float() for name, weight in weights.items()}
+    return functional_call(module, widened, kwargs=arguments)
+
+
+def _check_theta(rotary: nn.Module, config: Qwen3Config) -> None:
+    """Refuse a rotary embedding whose frequencies do not come from the config's theta."""
+    exponents = torch.arange(0, config.head_dim, 2).float() / config.head_dim
+    expected = 1.0 / config.rope_theta**exponents
+    if not torch.equal(torch.as_tensor(rotary.inv_freq), expected):
+        raise RuntimeError(f"transformers did not take rope_theta = {config.rope_theta}")

@@ -1,0 +1,125 @@
+"""How cases come to be: recipes draw inputs from a seed and ask the oracle for results.
+
+A lab's recipes stand in ``solutions/<lab>/cases.py``: hidden cases come from the same code as
+the public ones, with a seed that only the instructor has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from autograder.course.records import Text
+from autograder.reference.cases import Case, CasesError
+from autograder.sandbox.values import from_torch
+
+PUBLIC_SEED = b"public"
+
+
+class Draw:
+    """Random inputs of one case; equal seeds draw equal values under one torch release."""
+
+    def __init__(self, seed: bytes, *, hidden: bool) -> None:
+        number = int.from_bytes(hashlib.sha256(seed).digest()[:8], "little") >> 1
+        self._generator = torch.Generator().manual_seed(number)
+        self.hidden = hidden
+
+    def normal(self, *shape: int, scale: float = 1.0) -> torch.Tensor:
+        """float32 N(0, scale^2) of ``shape``."""
+        return torch.randn(shape, generator=self._generator) * scale
+
+    def uniform(self, *shape: int, low: float, high: float) -> torch.Tensor:
+        """float32 between ``low`` and ``high``."""
+        return low + (high - low) * torch.rand(shape, generator=self._generator)
+
+    def integer(self, low: int, high: int) -> int:
+        """A whole number from ``low`` to ``high``, both included."""
+        return int(torch.randint(low, high + 1, (), generator=self._generator))
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        """The first option in public cases, any other one in hidden cases."""
+        return options[self.integer(1, len(options) - 1)] if self.hidden else options[0]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a recipe returns: the parts of a :class:`Case`, tensors still torch's."""
+
+    about: Text
+    tensors: Mapping[str, torch.Tensor]
+    config: Mapping[str, Any]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named way to make cases, and how many of each kind."""
+
+    name: str
+    make: Callable[[Draw], Draft]
+    public: int
+    hidden: int
+
+
+def recipe(*, public: int = 1, hidden: int = 1) -> Callable[[Callable[[Draw], Draft]], Recipe]:
+    """Decorator: turn a function of a :class:`Draw` into a :class:`Recipe` of its name."""
+    return lambda make: Recipe(make.__name__, make, public, hidden)
+
+
+def draft(
+    about: Text,
+    tensors: Mapping[str, torch.Tensor] | None = None,
+    config: Mapping[str, Any] | None = None,
+    **values: Any,
+) -> Draft:
+    """Shorthand for a :class:`Draft`."""
+    return Draft(about, tensors or {}, config or {}, values)
+
+
+def of_lab(solution: Path) -> tuple[Recipe, ...]:
+    """The recipes of ``solutions/<lab>/cases.py``, in their order.
+
+    Raises:
+        CasesError: the file is absent (a student bundle has none).
+    """
+    path = solution / "cases.py"
+    spec = importlib.util.spec_from_file_location(f"{solution.name}_cases", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise CasesError(f"{path}: not found; only instructors' copies can build cases")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = [(name, item) for name, item in vars(module).items() if isinstance(item, Recipe)]
+    return tuple(replace(item, name=name) for name, item in found)
+
+
+def build(recipes: Sequence[Recipe], secret: bytes | None) -> tuple[Case, ...]:
+    """Make the public cases (``secret`` None) or the hidden ones."""
+    hidden = secret is not None
+    cases = []
+    for item in recipes:
+        for number in range(item.hidden if hidden else item.public):
+            seed = b"|".join((secret or PUBLIC_SEED, item.name.encode(), b"%d" % number))
+            made = item.make(Draw(seed, hidden=hidden))
+            cases.append(
+                Case(
+                    name=f"{item.name}-{'hidden' if hidden else 'public'}-{number}",
+                    recipe=item.name,
+                    hidden=hidden,
+                    about=made.about,
+                    config=made.config,
+                    tensors={name: from_torch(_narrow(t)) for name, t in made.tensors.items()},
+                    values=made.values,
+                )
+            )
+    return tuple(cases)
+
+
+def _narrow(tensor: torch.Tensor) -> torch.Tensor:
+    """Expectations are computed in float64 and stored as float32, far below every limit."""
+    return tensor.float() if tensor.dtype == torch.float64 else tensor

@@ -1,0 +1,1 @@
+"""Renders records: tables, Markdown, HTML, CSV. Never grades."""

@@ -1,0 +1,92 @@
+"""Text from students, made harmless for the medium it goes to (HTML is escaped by Jinja2)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_LINES = 30
+MAX_BLOCK = 8000
+MAX_LINE = 600
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+# Controls, surrogates, and what is invisible or turns the direction of writing.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_MARKDOWN = re.compile(
+    r"[\\`*<>&\[\]|~!#$@{}]|(?<!\w)_|_(?!\w)|__|://|www\."
+    r"|^(?:[-+=]|\d+[.)](?:\s|$))",  # would begin a list or underline a heading
+    re.IGNORECASE,
+)
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # Excel takes the full-width forms too
+
+
+def plain(text: str) -> str:
+    """Several lines without ANSI sequences, controls and invisible characters."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _UNSEEN.sub("", _ANSI.sub("", text))
+
+
+def block(text: str) -> str:
+    """What a student printed: ``plain``, and only its last 30 lines."""
+    lines = plain(text).strip("\n")[-MAX_BLOCK:].split("\n")
+    return "\n".join(lines[-MAX_LINES:])
+
+
+def line(text: str) -> str:
+    """``plain`` on one line, cut to 600 characters. Right for a terminal."""
+    text = text[: 4 * MAX_LINE]
+    # Nothing that `plain` takes out is printable; most texts need not be searched.
+    joined = " ".join((text if text.isprintable() else plain(text)).split())
+    return joined if len(joined) <= MAX_LINE else joined[: MAX_LINE - 1] + "…"
+
+
+def markdown(text: str) -> str:
+    """One line that Markdown cannot read as markup: as it is if harmless, else a code span."""
+    text = line(text)
+    if not _MARKDOWN.search(text):
+        return text
+    ticks = _longer_than_any(text, 1)
+    return f"{ticks} {text} {ticks}" if "`" in text else f"{ticks}{text}{ticks}"
+
+
+def fence(text: str, indent: str = "") -> str:
+    """A Markdown code block with a fence longer than any inside, every line indented."""
+    text = plain(text)  # first: what it takes out may join two runs of backticks
+    ticks = _longer_than_any(text, 3)
+    lines = [f"{ticks}text", *text.split("\n"), ticks]
+    return "\n".join(indent + each if each else "" for each in lines)
+
+
+def csv_cell(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    text = line(text) if not text.startswith(_FORMULA) else "'" + line(text)
+    return "'" + text if text.startswith(_FORMULA) else text
+
+
+def width(text: str) -> int:
+    """Columns of a terminal that ``text`` takes (East Asian Width, Unicode annex 11)."""
+    columns = 0
+    for character in text:
+        if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+            continue
+        columns += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return columns
+
+
+def fitted(text: str, columns: int) -> str:
+    """``text`` cut or padded with spaces to exactly ``columns`` columns; a cut shows as ``..``."""
+    text = line(text)
+    if width(text) > columns:
+        while text and width(text) > columns - 2:
+            text = text[:-1]
+        text += ".."
+    return text + " " * (columns - width(text))
+
+
+def _longer_than_any(text: str, least: int) -> str:
+    """Backticks, more than ``text`` holds in a row and at least ``least``."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    return "`" * max(least, longest + 1)

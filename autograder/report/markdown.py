@@ -1,0 +1,112 @@
+"""A student's score report in Markdown (CommonMark with GitHub's tables)."""
+
+from __future__ import annotations
+
+from autograder.course.records import ClassRecord, HandIn, Outcome, Score
+from autograder.report import escape
+from autograder.report.view import CheckView, ExerciseView, label, student_view
+
+
+def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
+    """The report of one hand-in in ``language`` (``en`` or ``zh``).
+
+    Student text stands in code spans or fences that it cannot close: no link, image, HTML or
+    table can come from it.
+    """
+    view = student_view(record, hand_in, language, quote=escape.markdown)
+    lines = [
+        f"# {_text(view.lab)} · {escape.markdown(view.student)}",
+        "",
+        f"**{_score(view.score, language)}** · "
+        + label("checks_passed", language, passed=view.passed, count=view.count),
+        "",
+    ]
+    if view.score.undecided:
+        lines += [label("undecided_why", language), ""]
+    for heading, sentences in (("marks", view.marks), ("notes", view.notes)):
+        if sentences:
+            lines += [f"## {label(heading, language)}", ""]
+            lines += [f"- {each}" for each in sentences] + [""]
+    lines += [f"## {label('exercises', language)}", ""]
+    for exercise in view.exercises:
+        lines += _exercise(exercise, language)
+    lines += _families(view.families, language)
+    lines += _how(record, language)
+    return "\n".join(lines) + "\n"
+
+
+def _exercise(exercise: ExerciseView, language: str) -> list[str]:
+    score = _score(exercise.score, language)
+    lines = [
+        f"### {_text(exercise.title)} · {score}",
+        "",
+        f"`{escape.line(exercise.id)}` · `{escape.line(exercise.file)}`",
+        "",
+    ]
+    for check in exercise.checks:
+        lines += _check(check, language)
+    lines.append("")
+    if exercise.hint:
+        lines += [f"> **{label('hint', language)}:** {_text(exercise.hint)}", ""]
+    return lines
+
+
+def _check(check: CheckView, language: str) -> list[str]:
+    tags = [_text(check.family)]
+    if check.outcome is Outcome.NOT_GRADED and check.points:
+        tags.append(label("to_be_decided", language, points=check.points))
+    elif check.points:
+        tags.append(label("points_short", language, earned=check.earned, total=check.points))
+    tags += [label("hidden", language)] if check.hidden else []
+    tags += [label("optional", language)] if check.optional else []
+    lines = [f"- {check.glyph} **{check.word}** · {_text(check.title)} · {' · '.join(tags)}"]
+    if check.reason:
+        lines += ["", f"  {check.reason}"]
+    for heading, block in (("trace", check.trace), ("prints", check.prints)):
+        if block:
+            lines += ["", f"  {label(heading, language)}:", "", escape.fence(block, "  ")]
+    return [*lines, ""] if len(lines) > 1 else lines
+
+
+def _families(families: tuple[tuple[str, Score], ...], language: str) -> list[str]:
+    lines = [f"## {label('families', language)}", ""]
+    lines += [f"| {label('family', language)} | {label('score', language)} |", "| --- | ---: |"]
+    lines += [f"| {_text(family)} | {_score(score, language)} |" for family, score in families]
+    return [*lines, ""]
+
+
+def _how(record: ClassRecord, language: str) -> list[str]:
+    isolation = record.isolation
+    layers = ", ".join(isolation.layers) or label("no_layers", language)
+    versions = ", ".join(f"{name} {value}" for name, value in record.versions.items())
+    return [
+        f"## {label('how', language)}",
+        "",
+        "- " + label("cases", language, public=record.public_cases, hidden=record.hidden_cases),
+        "- "
+        + label(
+            "isolation",
+            language,
+            level=escape.markdown(isolation.level),
+            layers=escape.markdown(layers),
+            worker=escape.markdown(isolation.worker),
+        ),
+        "- " + label("versions", language, versions=escape.markdown(versions)),
+    ]
+
+
+def _score(score: Score, language: str) -> str:
+    if score.undecided:
+        return label(
+            "undecided",
+            language,
+            earned=score.earned,
+            gradable=score.gradable,
+            undecided=score.undecided,
+        )
+    return label("points", language, earned=score.earned, total=score.total)
+
+
+def _text(text: str) -> str:
+    """The course's own words: may hold Markdown, but neither line nor table breaks."""
+    return escape.line(text).replace("|", "\\|")

@@ -1,0 +1,253 @@
+"""``class.json``: the graded class as plain data, enough to render every report from it alone.
+
+Top level
+    ``schema`` (``"qwen3-labs.class"``), ``version`` (1), ``lab``, ``isolation``, ``versions``
+    (name to version), ``cases`` (``{"public": int, "hidden": int}``), ``hand_ins``.
+lab
+    ``name``, ``folder`` (its name only), ``title``, ``files``, ``given``, ``forbidden``,
+    ``limits`` (``cpu_seconds``, ``wall_seconds`` in s, ``memory_mib`` in MiB, ``lost_workers``),
+    ``points``, ``exercises``. A text is ``{"en": str, "zh": str}`` everywhere.
+exercise
+    ``id``, ``file``, ``title``, ``hint``, ``points``, ``checks``; a check: ``name``,
+    ``exercise``, ``family``, ``points``, ``title``, ``needs``, ``fresh``, ``optional``.
+isolation
+    ``level``, ``layers``, ``worker`` (``"fork"`` or ``"spawn"``).
+hand-in
+    ``student``, ``score`` (``earned``, ``gradable``, ``total``, ``undecided``), ``needs_human``,
+    ``notes`` and ``marks`` (messages), ``digests`` (file to hash), ``results``.
+result
+    ``check``, ``outcome`` (a value of ``Outcome``), ``message`` (or null), ``hidden``, ``case``,
+    ``prints``, ``frames`` (each ``file``, ``line``, ``function``, ``text``).
+message
+    ``key`` (``area.name`` of the catalogue), ``values``. A value is a JSON scalar, a list, an
+    object, or one of ``{"$tuple": [...]}``, ``{"$float": "nan" | "inf" | "-inf"}``,
+    ``{"$pairs": [[key, value], ...]}`` (an object whose keys JSON or these marks would confuse).
+
+``points``, ``score`` and ``needs_human`` are there for other programs: reading ignores them and
+derives them again from the checks and results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from autograder.course.records import (
+    Check,
+    CheckResult,
+    ClassRecord,
+    Exercise,
+    Frame,
+    HandIn,
+    Isolation,
+    Lab,
+    Limits,
+    Message,
+    Outcome,
+    Text,
+)
+from autograder.course.score import needs_human, points_of
+
+SCHEMA = "qwen3-labs.class"
+VERSION = 1
+
+
+def to_json(record: ClassRecord) -> dict[str, Any]:
+    """The record as dicts, lists and JSON scalars."""
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "lab": _lab_out(record.lab),
+        "isolation": _plain(record.isolation),
+        "versions": dict(record.versions),
+        "cases": {"public": record.public_cases, "hidden": record.hidden_cases},
+        "hand_ins": [_hand_in_out(record.lab, hand_in) for hand_in in record.hand_ins],
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> ClassRecord:
+    """The record again; ``lab.folder`` holds the folder's name only.
+
+    Raises:
+        ValueError: not a record of ours, another version, or damaged; says where and how to mend.
+    """
+    schema, version = data.get("schema"), data.get("version")
+    if schema != SCHEMA:
+        raise ValueError(f"class.json: schema is {schema!r}, expected {SCHEMA!r}; is it our file?")
+    if version != VERSION:
+        raise ValueError(
+            f"class.json: version is {version!r}, expected {VERSION}; grade again with this release"
+        )
+    where = "lab"
+    try:
+        lab = _lab_in(data["lab"])
+        where = "isolation"
+        isolation = data["isolation"]
+        hand_ins = []
+        for index, entry in enumerate(data["hand_ins"]):
+            where = f"hand_ins[{index}]"
+            hand_ins.append(_hand_in_in(entry))
+        where = "the top level"
+        return ClassRecord(
+            lab=lab,
+            isolation=Isolation(
+                isolation["level"], tuple(isolation["layers"]), isolation["worker"]
+            ),
+            versions=dict(data["versions"]),
+            hand_ins=tuple(hand_ins),
+            hidden_cases=data["cases"]["hidden"],
+            public_cases=data["cases"]["public"],
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"class.json: damaged in {where} ({type(error).__name__}: {error}); grade again"
+        ) from None
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    """A flat dataclass as a dict, tuples as lists."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(record).items()
+    }
+
+
+def _lab_out(lab: Lab) -> dict[str, Any]:
+    return {
+        "name": lab.name,
+        "folder": lab.folder.name,
+        "title": asdict(lab.title),
+        "files": list(lab.files),
+        "given": list(lab.given),
+        "forbidden": list(lab.forbidden),
+        "limits": asdict(lab.limits),
+        "points": lab.points,
+        "exercises": [
+            {
+                "id": exercise.id,
+                "file": exercise.file,
+                "title": asdict(exercise.title),
+                "hint": asdict(exercise.hint),
+                "points": exercise.points,
+                "checks": [_plain(check) for check in exercise.checks],
+            }
+            for exercise in lab.exercises
+        ],
+    }
+
+
+def _lab_in(data: Mapping[str, Any]) -> Lab:
+    exercises = tuple(
+        Exercise(
+            id=exercise["id"],
+            file=exercise["file"],
+            title=Text(**exercise["title"]),
+            hint=Text(**exercise["hint"]),
+            checks=tuple(_check_in(check) for check in exercise["checks"]),
+        )
+        for exercise in data["exercises"]
+    )
+    return Lab(
+        name=data["name"],
+        folder=Path(data["folder"]),
+        title=Text(**data["title"]),
+        files=tuple(data["files"]),
+        given=tuple(data["given"]),
+        forbidden=tuple(data["forbidden"]),
+        limits=Limits(**data["limits"]),
+        exercises=exercises,
+    )
+
+
+def _check_in(data: Mapping[str, Any]) -> Check:
+    changed = {"title": Text(**data["title"]), "needs": tuple(data["needs"])}
+    return Check(**{**data, **changed})
+
+
+def _hand_in_out(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
+    score = points_of(lab, hand_in.results)
+    return {
+        "student": hand_in.student,
+        "score": {**asdict(score), "undecided": score.undecided},
+        "needs_human": needs_human(lab, hand_in),
+        "notes": [_message_out(note) for note in hand_in.notes],
+        "marks": [_message_out(mark) for mark in hand_in.marks],
+        "digests": dict(hand_in.digests),
+        "results": [_result_out(result) for result in hand_in.results],
+    }
+
+
+def _hand_in_in(data: Mapping[str, Any]) -> HandIn:
+    return HandIn(
+        student=data["student"],
+        results=tuple(_result_in(result) for result in data["results"]),
+        notes=tuple(_message_in(note) for note in data["notes"]),
+        marks=tuple(_message_in(mark) for mark in data["marks"]),
+        digests=dict(data["digests"]),
+    )
+
+
+def _result_out(result: CheckResult) -> dict[str, Any]:
+    return {
+        "check": result.check,
+        "outcome": result.outcome.value,
+        "message": None if result.message is None else _message_out(result.message),
+        "hidden": result.hidden,
+        "case": result.case,
+        "prints": result.prints,
+        "frames": [vars(frame).copy() for frame in result.frames],
+    }
+
+
+def _result_in(data: Mapping[str, Any]) -> CheckResult:
+    return CheckResult(
+        check=data["check"],
+        outcome=Outcome(data["outcome"]),
+        message=None if data["message"] is None else _message_in(data["message"]),
+        hidden=data["hidden"],
+        case=data["case"],
+        prints=data["prints"],
+        frames=tuple(Frame(**frame) for frame in data["frames"]),
+    )
+
+
+def _message_out(message: Message) -> dict[str, Any]:
+    values = {name: _value_out(value) for name, value in message.values.items()}
+    return {"key": message.key, "values": values}
+
+
+def _message_in(data: Mapping[str, Any]) -> Message:
+    return Message(data["key"], {name: _value_in(value) for name, value in data["values"].items()})
+
+
+def _value_out(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, tuple):
+        return {"$tuple": [_value_out(item) for item in value]}
+    if isinstance(value, list):
+        return [_value_out(item) for item in value]
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: _value_out(item) for key, item in value.items()}
+        return {"$pairs": [[_value_out(key), _value_out(item)] for key, item in value.items()]}
+    return str(value)  # a path, a shape object: what matters is how it reads
+
+
+def _value_in(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value_in(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$float" in value:
+        return float(value["$float"])
+    if "$tuple" in value:
+        return tuple(_value_in(item) for item in value["$tuple"])
+    if "$pairs" in value:
+        return {_value_in(key): _value_in(item) for key, item in value["$pairs"]}
+    return {key: _value_in(item) for key, item in value.items()}

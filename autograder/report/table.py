@@ -1,0 +1,91 @@
+"""The table of a class for the terminal: plain ASCII rules, aligned by East Asian width."""
+
+from __future__ import annotations
+
+from autograder.course.messages import render
+from autograder.course.records import ClassRecord, Exercise, HandIn, Lab, Message, Outcome, Score
+from autograder.course.score import needs_human, points_of
+from autograder.report.escape import fitted, line, width
+from autograder.report.view import label
+
+MAX_WIDTH = 100
+_STUDENT_WIDTH = 24
+_LEAST_REMARK = 16
+
+
+def class_table(record: ClassRecord, language: str) -> str:
+    """One row per hand-in: student, total, points per exercise, a remark; at most 100 columns.
+
+    Exercises are numbered in the head; the legend below names them. ``?`` after a number says
+    that some of these points are to be decided.
+    """
+    lab = record.lab
+    if not record.hand_ins:
+        return label("no_hand_ins", language)
+    students = [line(hand_in.student) for hand_in in record.hand_ins]
+    heads = [label("student", language), label("best", language), *students]
+    student_width = min(_STUDENT_WIDTH, max(width(head) for head in heads))
+    total_width = max(5, width(label("total", language)), len(str(lab.points)) + 1)
+    cell = max(3, *(len(str(exercise.points)) + 1 for exercise in lab.exercises), 3)
+    room = MAX_WIDTH - student_width - 1 - total_width - 1 - _LEAST_REMARK
+    shown = lab.exercises[: max(0, room // (cell + 1))]
+    remark_width = MAX_WIDTH - student_width - 1 - total_width - 1 - len(shown) * (cell + 1)
+
+    def row(student: str, total: str, cells: list[str], remark: str) -> str:
+        columns = [fitted(student, student_width), _right(total, total_width)]
+        columns += [_right(each, cell) for each in cells]
+        return " ".join([*columns, fitted(remark, remark_width)]).rstrip()
+
+    numbers = [str(index + 1) for index in range(len(shown))]
+    head = row(
+        label("student", language), label("total", language), numbers, label("remark", language)
+    )
+    best = row(label("best", language), str(lab.points), [str(one.points) for one in shown], "")
+    rows = []
+    for hand_in in record.hand_ins:
+        total = _number(points_of(lab, hand_in.results))
+        cells = [_number(points_of(lab, hand_in.results, one.id)) for one in shown]
+        rows.append(row(hand_in.student, total, cells, _remark(lab, hand_in, language)))
+    rule = "-" * max(width(each) for each in (head, best, *rows))
+    legend = [
+        f"{index + 1:>3} {fitted(_legend(one, language), MAX_WIDTH - 4)}"
+        for index, one in enumerate(lab.exercises)
+    ]
+    human = sum(needs_human(lab, hand_in) for hand_in in record.hand_ins)
+    foot = label(
+        "class_line",
+        language,
+        count=len(rows),
+        human=human,
+        level=line(record.isolation.level),
+    )
+    lines = [head, best, rule, *rows, rule, *legend, fitted(foot, MAX_WIDTH)]
+    return "\n".join(each.rstrip() for each in lines)
+
+
+def _remark(lab: Lab, hand_in: HandIn, language: str) -> str:
+    """What to look at first: ``for a human``, then the first check that did not pass."""
+    parts = [label("for_a_human", language)] if needs_human(lab, hand_in) else []
+    results = {result.check: result for result in hand_in.results}
+    for check in lab.checks:
+        result = results.get(check.name)
+        outcome = Outcome.NOT_GRADED if result is None else result.outcome
+        if outcome is Outcome.PASSED or (outcome is Outcome.NOT_GRADED and check.optional):
+            continue
+        word = render(Message(f"outcome.{outcome.value}"), language)
+        parts.append(f"{word}: {check.title.in_(language).replace('`', '')}")
+        break
+    return "; ".join(parts)
+
+
+def _legend(exercise: Exercise, language: str) -> str:
+    title = exercise.title.in_(language).replace("`", "")
+    return f"{exercise.id}: {title} ({exercise.points})"
+
+
+def _number(score: Score) -> str:
+    return f"{score.earned}?" if score.undecided else str(score.earned)
+
+
+def _right(text: str, columns: int) -> str:
+    return " " * max(0, columns - width(text)) + text

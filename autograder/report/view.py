@@ -1,0 +1,209 @@
+"""What a student's report shows, in one language: plain strings and numbers for any template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from autograder.course.messages import catalogue, render
+from autograder.course.records import (
+    Check,
+    CheckResult,
+    ClassRecord,
+    Exercise,
+    Frame,
+    HandIn,
+    Lab,
+    Message,
+    Outcome,
+    Score,
+)
+from autograder.course.score import points_of
+from autograder.report import escape
+
+GLYPHS = {
+    Outcome.PASSED: "✓",
+    Outcome.FAILED: "✗",
+    Outcome.NOT_STARTED: "○",
+    Outcome.SKIPPED: "—",
+    Outcome.CRASHED: "!",
+    Outcome.TIMED_OUT: "∞",
+    Outcome.NOT_GRADED: "?",
+}
+
+Quote = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class CheckView:
+    """One check; ``prints`` and ``trace`` are empty for hidden cases."""
+
+    title: str
+    family: str
+    outcome: Outcome
+    glyph: str
+    word: str
+    earned: int
+    points: int
+    hidden: bool
+    optional: bool
+    reason: str = ""
+    prints: str = ""
+    trace: str = ""
+
+
+@dataclass(frozen=True)
+class ExerciseView:
+    """One exercise; ``hint`` is empty unless the student's work on it did not pass."""
+
+    id: str
+    file: str
+    title: str
+    hint: str
+    score: Score
+    checks: tuple[CheckView, ...]
+
+
+@dataclass(frozen=True)
+class StudentView:
+    """The whole report; ``notes`` and ``marks`` are finished sentences.
+
+    ``passed`` and ``count`` are numbers of checks, optional ones aside.
+    """
+
+    student: str
+    lab: str
+    score: Score
+    passed: int
+    count: int
+    exercises: tuple[ExerciseView, ...]
+    families: tuple[tuple[str, Score], ...]
+    notes: tuple[str, ...]
+    marks: tuple[str, ...]
+
+
+def label(name: str, language: str, **values: object) -> str:
+    """A fixed phrase of the reports, from ``report.toml``."""
+    return render(Message(f"report.{name}", values), language)
+
+
+def sentence(message: Message, language: str, quote: Quote) -> str:
+    """The message with every text among its values passed through ``quote``.
+
+    A message that cannot be rendered (a key of another release) is said to be so: one odd record
+    must not cost a class its reports.
+    """
+    values: dict[str, object] = {}
+    for name, value in message.values.items():
+        if isinstance(value, dict):
+            value = value.get(language, value.get("en", ""))
+        values[name] = value if isinstance(value, (int, float)) else quote(str(value))
+    try:
+        return render(Message(message.key, values), language)
+    except (KeyError, ValueError, IndexError, AttributeError):
+        return label("unreadable", language, key=quote(message.key))
+
+
+def family_name(family: str, language: str) -> str:
+    """The family in ``language``; one that is not in the catalogue keeps its English name."""
+    name = "family_" + family.lower().replace(" ", "_").replace("-", "_")
+    return label(name, language) if f"report.{name}" in catalogue() else family
+
+
+def student_view(
+    record: ClassRecord, hand_in: HandIn, language: str, quote: Quote = escape.line
+) -> StudentView:
+    """Collect what the report of ``hand_in`` shows; ``quote`` fits student text to the medium."""
+    lab = record.lab
+    results = {result.check: result for result in hand_in.results}
+    exercises = tuple(
+        _exercise(one, points_of(lab, hand_in.results, one.id), results, language, quote)
+        for one in lab.exercises
+    )
+    graded = [check for one in exercises for check in one.checks if not check.optional]
+    return StudentView(
+        student=hand_in.student,
+        lab=lab.title.in_(language),
+        score=points_of(lab, hand_in.results),
+        passed=sum(check.outcome is Outcome.PASSED for check in graded),
+        count=len(graded),
+        exercises=exercises,
+        families=_families(lab, hand_in, language),
+        notes=tuple(sentence(note, language, quote) for note in hand_in.notes),
+        marks=tuple(sentence(mark, language, quote) for mark in hand_in.marks),
+    )
+
+
+def _families(lab: Lab, hand_in: HandIn, language: str) -> tuple[tuple[str, Score], ...]:
+    """Points per family, in the order in which the lab first names them."""
+    scores = []
+    for family in dict.fromkeys(check.family for check in lab.checks):
+        checks = tuple(check for check in lab.checks if check.family == family)
+        topic = replace(lab, exercises=(replace(lab.exercises[0], checks=checks),))
+        scores.append((family_name(family, language), points_of(topic, hand_in.results)))
+    return tuple(scores)
+
+
+def _exercise(
+    exercise: Exercise,
+    score: Score,
+    results: dict[str, CheckResult],
+    language: str,
+    quote: Quote,
+) -> ExerciseView:
+    checks = tuple(
+        _check(check, results.get(check.name), language, quote) for check in exercise.checks
+    )
+    # A check that we could not grade is no reason to hint at a mistake.
+    fine = (Outcome.PASSED, Outcome.NOT_GRADED)
+    wrong = any(check.outcome not in fine for check in checks)
+    return ExerciseView(
+        id=exercise.id,
+        file=exercise.file,
+        title=exercise.title.in_(language),
+        hint=exercise.hint.in_(language) if wrong else "",
+        score=score,
+        checks=checks,
+    )
+
+
+def _check(check: Check, result: CheckResult | None, language: str, quote: Quote) -> CheckView:
+    if result is None:
+        result = CheckResult(check.name, Outcome.NOT_GRADED, Message("report.no_result"))
+    passed = result.outcome is Outcome.PASSED
+    shown = not result.hidden and not passed
+    return CheckView(
+        title=check.title.in_(language),
+        family=family_name(check.family, language),
+        outcome=result.outcome,
+        glyph=GLYPHS[result.outcome],
+        word=render(Message(f"outcome.{result.outcome.value}"), language),
+        earned=check.points if passed else 0,
+        points=check.points,
+        hidden=result.hidden,
+        optional=check.optional,
+        reason=_reason(result, language, quote),
+        prints=escape.block(result.prints) if shown else "",
+        trace=escape.block(_trace(result.frames)) if shown else "",
+    )
+
+
+def _reason(result: CheckResult, language: str, quote: Quote) -> str:
+    """Why; a hidden case tells nothing but that it was hidden, whatever the record holds."""
+    message = result.message
+    if result.outcome is Outcome.PASSED:
+        return ""
+    if result.hidden and result.outcome is Outcome.NOT_GRADED:
+        message = Message("report.hidden_not_graded")
+    elif result.hidden and result.outcome is not Outcome.SKIPPED:
+        message = Message("check.hidden")
+    return "" if message is None else sentence(message, language, quote)
+
+
+def _trace(frames: tuple[Frame, ...]) -> str:
+    lines = []
+    for frame in frames:
+        where = f'File "{frame.file}", line {frame.line}, in {frame.function}'
+        lines.append(escape.line(where))
+        lines.append("    " + escape.line(frame.text))
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Running a student's code in another process that holds no answer and can do no harm."""

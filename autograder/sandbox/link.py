@@ -1,0 +1,195 @@
+"""What the judge holds of a worker: one request, one reply, a deadline, and its prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from autograder.sandbox.wire import WireError, frame, frame_length
+
+START_SECONDS = 120  # a zygote that still imports torch answers when it is done
+KEPT_PRINTS = 16 << 10  # bytes kept of a worker's output
+MAX_PRINTS = 4 << 20  # bytes after which it is killed
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one request may take. CPU seconds decide; the wall cap is loose."""
+
+    cpu_seconds: float
+    wall_seconds: float
+
+
+class WorkerLost(Exception):
+    """The worker is gone. ``timed_out`` tells whether our deadline ended it."""
+
+    def __init__(self, text: str, *, timed_out: bool = False, clock: str = "CPU") -> None:
+        super().__init__(text)
+        self.timed_out = timed_out
+        self.clock = clock
+
+
+class Link(Protocol):
+    """A living worker, however it was started."""
+
+    def exchange(self, blob: bytes, budget: Budget) -> bytes:
+        """Send a message, return the reply; raises :class:`WorkerLost`."""
+
+    def take_prints(self) -> str:
+        """What student code printed since the last call."""
+
+    def close(self) -> None:
+        """End the worker."""
+
+
+Starter = Callable[[], Link]
+
+
+class Prints:
+    """Keeps the tail of an output stream and counts the whole."""
+
+    def __init__(self) -> None:
+        self._tail = bytearray()
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        """Append; only the last :data:`KEPT_PRINTS` bytes stay."""
+        self.total += len(data)
+        self._tail += data
+        del self._tail[:-KEPT_PRINTS]
+
+    def take(self) -> str:
+        """The text kept, which is forgotten here."""
+        text = self._tail.decode("utf-8", errors="replace")
+        self._tail.clear()
+        return text
+
+
+def ended(status: int) -> str:
+    """A wait status in words."""
+    if os.WIFSIGNALED(status):
+        return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"exit status {os.waitstatus_to_exitcode(status)}"
+
+
+class ForkedLink:
+    """A worker forked by the zygote; a hang-up on the status socket kills it."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._channel, channel = socket.socketpair()
+        self._status, status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._output, output = os.pipe()
+        try:
+            fds = [channel.fileno(), output, status.fileno()]
+            socket.send_fds(control, [b"fork"], fds)
+        finally:
+            channel.close()
+            status.close()
+            os.close(output)
+        self._channel.setblocking(False)
+        os.set_blocking(self._output, False)
+        self._prints = Prints()
+        self._poll = select.poll()
+        self._poll.register(self._channel, select.POLLIN)
+        self._poll.register(self._output, select.POLLIN)
+        try:
+            self._status.settimeout(START_SECONDS)
+            pid = json.loads(self._status.recv(256))["pid"]
+        except (OSError, ValueError, KeyError) as error:
+            raise ZygoteLost(f"the zygote does not answer ({type(error).__name__})") from None
+        # The kernel's per-process CPU clock, as clock_getcpuclockid(3) encodes it.
+        self._clock = (~pid << 3) | 2
+
+    def exchange(self, blob: bytes, budget: Budget) -> bytes:
+        """Send, then wait for the reply while draining what student code prints."""
+        started, cpu_at_start = time.monotonic(), self._cpu()
+        out: memoryview | None = memoryview(frame(blob))
+        got, want = bytearray(), 8
+        while True:
+            if out:
+                try:
+                    out = out[self._channel.send(out) :]
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    raise self._lost() from None
+                if not out:
+                    out = None
+                self._poll.modify(self._channel, select.POLLIN | (select.POLLOUT if out else 0))
+            wall_left = budget.wall_seconds - (time.monotonic() - started)
+            cpu_left = budget.cpu_seconds - (self._cpu() - cpu_at_start)
+            if cpu_left <= 0:
+                raise WorkerLost(f"{budget.cpu_seconds:g}", timed_out=True)
+            if wall_left <= 0:
+                raise WorkerLost(f"{budget.wall_seconds:g}", timed_out=True, clock="wall")
+            for fd, event in self._poll.poll(1000 * min(wall_left, max(cpu_left, 0.02))):
+                if fd == self._output:
+                    self._drain()
+                elif event & ~select.POLLOUT:
+                    if not self._receive(got):
+                        raise self._lost()
+            if len(got) >= 8 and want == 8:
+                try:
+                    want = 8 + frame_length(got[:8])
+                except WireError as error:
+                    raise WorkerLost(str(error)) from None
+            if len(got) >= want > 8:
+                self._drain()
+                return bytes(got[8:want])
+
+    def take_prints(self) -> str:
+        """What student code printed since the last call."""
+        self._drain()
+        return self._prints.take()
+
+    def close(self) -> None:
+        """Hang up: the zygote kills and reaps the worker."""
+        self._status.close()
+        self._channel.close()
+        os.close(self._output)
+
+    def _receive(self, got: bytearray) -> bool:
+        try:
+            piece = self._channel.recv(1 << 20)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        got += piece
+        return bool(piece)
+
+    def _drain(self) -> None:
+        try:
+            while data := os.read(self._output, 1 << 16):
+                self._prints.add(data)
+                if self._prints.total > MAX_PRINTS:
+                    raise WorkerLost(f"more than {MAX_PRINTS >> 20} MiB were printed")
+            self._poll.unregister(self._output)  # closed by the worker; nothing more comes
+        except (BlockingIOError, KeyError):
+            return
+
+    def _cpu(self) -> float:
+        try:
+            return time.clock_gettime(self._clock)
+        except OSError:  # it has ended; the channel will say so
+            return 0.0
+
+    def _lost(self) -> WorkerLost:
+        self._drain()
+        try:
+            self._status.settimeout(5)
+            news = json.loads(self._status.recv(256))
+            return WorkerLost(ended(int(news["status"])))
+        except (OSError, ValueError, KeyError):
+            return WorkerLost("it closed its channel")
+
+
+class ZygoteLost(RuntimeError):
+    """The process that workers are forked from is gone: the grader's fault, never a zero."""

@@ -1,0 +1,162 @@
+"""Executes the judge's steps on student code, in the worker or (for debugging) in process.
+
+A request is ``{"steps": [...], "fresh": bool}``; every step is one of
+
+* ``import``  file                                     run a file of the hand-in
+* ``new``     as, path, args, kwargs, dtype, weights, mapped   construct, load weights strictly
+* ``call``    target, args, kwargs, echo, operators    call a function, class or object
+* ``get``     target, name                             read an attribute
+
+and the reply ``{"values": [...]}``, one per step, or ``{"error": {...}, "done": n}`` with the
+values of the steps before. Nothing here knows an answer.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from autograder.course.load_lab import StudentModules
+from autograder.sandbox import mapped, operators
+from autograder.sandbox.values import decode, encode, to_torch
+from autograder.sandbox.wire import Tensor
+from labs.given.config import Qwen3Config
+
+MAX_TEXT = 400
+MAX_FRAMES = 8
+
+
+class Session:
+    """Student modules and the objects made from them.
+
+    Args:
+        sources: text of the hand-in's files by name.
+        paths: paths to show in tracebacks, by file name.
+    """
+
+    def __init__(self, sources: Mapping[str, str], paths: Mapping[str, str] | None = None) -> None:
+        self.modules = StudentModules(sources, paths).install()
+        self._objects: dict[int, Any] = {}
+
+    def execute(
+        self, request: Mapping[str, Any], tensors: Mapping[str, Tensor], *, debug: bool = False
+    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Run the steps of one request; with ``debug`` student exceptions come through."""
+        _reset_torch()
+        if request.get("fresh"):
+            self.modules.fresh()
+            self._objects.clear()
+        out: dict[str, Tensor] = {}
+
+        def add(tensor: Tensor) -> str:
+            name = f"r{len(out)}"
+            out[name] = tensor
+            return name
+
+        values: list[Any] = []
+        for step in request["steps"]:
+            stage = step["op"]
+            try:
+                values.append(encode(self._step(step, tensors), add))
+            except BaseException as error:
+                if debug:
+                    raise
+                return {"values": values, "error": self._describe(error, stage)}, out
+        return {"values": values}, out
+
+    def _step(self, step: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
+        if step["op"] == "import":
+            self.modules.module(step["file"])
+            return None
+        if step["op"] == "get":
+            return getattr(self._objects[step["target"]], step["name"])
+        args = [decode(a, tensors, self._objects.__getitem__, Qwen3Config) for a in step["args"]]
+        kwargs = {
+            name: decode(tree, tensors, self._objects.__getitem__, Qwen3Config)
+            for name, tree in step["kwargs"].items()
+        }
+        if step["op"] == "new":
+            made = self._find(step["path"])(*args, **kwargs)
+            self._objects[step["as"]] = made
+            if isinstance(made, torch.nn.Module):
+                made.eval().to(getattr(torch, step["dtype"]))
+            if step["weights"] is not None:
+                prefix = step["weights"]
+                state = {n: to_torch(t) for n, t in tensors.items() if n.startswith(prefix)}
+                _load(made, state, prefix)
+            if step["mapped"] is not None:
+                _load(made, mapped.tensors(step["mapped"]), step["mapped"])
+            return None
+        target = step["target"]
+        function = self._objects[target] if isinstance(target, int) else self._find(target)
+        with torch.no_grad(), operators.recorded(step["operators"]) as seen:
+            result = function(*args, **kwargs)
+        if step["operators"]:
+            return [result, sorted(set(seen))[:200]]
+        return [result, args, kwargs] if step["echo"] else result
+
+    def _find(self, path: str) -> Any:
+        module, name = path.split(".")
+        return getattr(self.modules.module(module), name)
+
+    def _describe(self, error: BaseException, stage: str) -> dict[str, Any]:
+        """The error as plain data: type, text, and the frames that lie in student files."""
+        text = _safe_text(error)
+        todo = text.removeprefix("TODO ").split(":")[0] if text.startswith("TODO lab") else None
+        frames: list[tuple[str, int, str, str]] = []
+        try:
+            for entry in traceback.extract_tb(error.__traceback__):
+                if entry.filename in self.modules.files:
+                    line = (entry.line or "")[:200]
+                    frames.append((entry.filename, entry.lineno or 0, entry.name[:80], line))
+        except Exception:
+            frames = []  # a hostile exception object; the type and text remain
+        if isinstance(error, SyntaxError) and error.filename in self.modules.files:
+            line = (error.text or "").strip()[:200]
+            frames.append((str(error.filename), error.lineno or 0, "", line))
+            stage, text = "syntax", error.msg
+        if isinstance(error, _WeightsError):
+            stage = "weights"
+        return {
+            "stage": stage,
+            "type": type(error).__name__[:80],
+            "text": text,
+            "todo": todo if isinstance(error, NotImplementedError) else None,
+            "frames": frames[-MAX_FRAMES:],
+        }
+
+
+class _WeightsError(RuntimeError):
+    """The weights of Hugging Face do not fit the student's parameters."""
+
+
+def _load(module: Any, state: Mapping[str, torch.Tensor], prefix: str) -> None:
+    named = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+    try:
+        module.load_state_dict(named, strict=True)
+    except (RuntimeError, AttributeError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT]) from None
+
+
+def _reset_torch() -> None:
+    """Undo what the call before may have changed for the whole process."""
+    torch.set_default_dtype(torch.float32)
+    torch.set_grad_enabled(True)
+    # Not torch.manual_seed: that formats a stack trace for every absent accelerator.
+    torch.default_generator.manual_seed(0)
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+    if sys.getrecursionlimit() != 1000:
+        sys.setrecursionlimit(1000)
+
+
+def _safe_text(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_TEXT]
+    except BaseException:  # a student's own __str__ may raise anything
+        return "(an exception without a readable text)"

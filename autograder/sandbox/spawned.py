@@ -1,0 +1,132 @@
+"""Workers without fork: a new Python per worker, as macOS and Windows need it."""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO
+
+from autograder.sandbox.link import MAX_PRINTS, Budget, Prints, WorkerLost
+from autograder.sandbox.wire import WireError, frame, frame_length
+
+BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from autograder.sandbox.{0} import main; main"
+
+
+def command(module: str, root: Path, *args: str) -> list[str]:
+    """The command line of an isolated Python that runs ``main`` of a sandbox module."""
+    code = f"{BOOT.format(module)}(sys.argv)"
+    return [sys.executable, "-I", "-B", "-X", "utf8", "-c", code, str(root), *args]
+
+
+def clean_environment() -> dict[str, str]:
+    """The few variables that Python and torch need; nothing that an instructor has set."""
+    kept = {"PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG"}
+    environment = {name: value for name, value in os.environ.items() if name in kept}
+    one = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    return environment | dict.fromkeys(one, "1")
+
+
+class SpawnedLink:
+    """A worker process of its own, talked to over its standard streams.
+
+    Threads read the streams, since Windows cannot poll pipes. The CPU clock of another
+    process is not to be had everywhere: here the wall cap alone decides.
+    """
+
+    def __init__(self, root: Path, memory_bytes: int) -> None:
+        self._process = subprocess.Popen(
+            command("spawned", root, str(memory_bytes)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environment(),
+            cwd=Path(root.anchor),
+        )
+        self._messages: queue.Queue[bytes | WorkerLost] = queue.Queue()
+        self._prints = Prints()
+        self._lock = threading.Lock()
+        for target in (self._read_messages, self._read_prints):
+            threading.Thread(target=target, daemon=True).start()
+
+    def exchange(self, blob: bytes, budget: Budget) -> bytes:
+        """Send, then wait for the reply at most the wall cap."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(frame(blob))
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it has ended; the reader thread knows how
+        return self._wait(budget.wall_seconds)
+
+    def take_prints(self) -> str:
+        """What student code printed since the last call."""
+        with self._lock:
+            return self._prints.take()
+
+    def close(self) -> None:
+        """Kill the worker and close its pipes."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:  # unsent bytes to a dead worker
+                    continue
+
+    def _wait(self, seconds: float) -> bytes:
+        try:
+            message = self._messages.get(timeout=seconds)
+        except queue.Empty:
+            self._process.kill()
+            raise WorkerLost(f"{seconds:g}", timed_out=True, clock="wall") from None
+        if isinstance(message, WorkerLost):
+            raise message
+        return message
+
+    def _read_messages(self) -> None:
+        stream = self._process.stdout
+        assert stream is not None
+        try:
+            while len(head := stream.read(8)) == 8:
+                length = frame_length(head)
+                body = stream.read(length)
+                if len(body) < length:
+                    break
+                self._messages.put(body)
+        except (WireError, ValueError, OSError) as error:
+            self._process.kill()
+            self._messages.put(WorkerLost(str(error)))
+            return
+        code = self._process.wait()
+        self._messages.put(WorkerLost(f"exit status {code}" if code >= 0 else f"signal {-code}"))
+
+    def _read_prints(self) -> None:
+        stream: IO[bytes] | None = self._process.stderr
+        assert stream is not None
+        try:
+            while data := stream.read1(1 << 16):  # type: ignore[attr-defined]
+                with self._lock:
+                    self._prints.add(data)
+                if self._prints.total > MAX_PRINTS:
+                    self._process.kill()
+        except (ValueError, OSError):  # closed while reading
+            return
+
+
+def main(argv: list[str]) -> None:
+    """``python -I -c … ROOT MEMORY_BYTES``: be a worker on the standard streams."""
+    from autograder.sandbox import preload, worker
+
+    jail = preload.jail(Path(argv[1]), int(argv[2]))
+    # Frames keep the first two descriptors' duplicates; prints of student code go to stderr.
+    reading, writing = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    worker.serve(reading, writing, jail.enter())

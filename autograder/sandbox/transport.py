@@ -1,0 +1,100 @@
+"""Carries requests to student code: to a jailed worker, or to this very process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from autograder.course.records import Limits
+from autograder.sandbox.link import Budget, Link, Starter, WorkerLost
+from autograder.sandbox.wire import Tensor, WireError, pack, unpack
+
+Reply = tuple[dict[str, Any], dict[str, Tensor]]
+# Until student text is compiled nothing of a student's runs: a slow disk is no fault of theirs.
+START = Budget(cpu_seconds=60, wall_seconds=300)
+
+
+class Transport(Protocol):
+    """Executes requests somewhere."""
+
+    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
+        """Execute one request of :mod:`autograder.sandbox.session`."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a worker is given at its start: the hand-in's text, and what it may import."""
+
+    files: Mapping[str, str]
+    paths: Mapping[str, str] = field(default_factory=dict)
+    given: Sequence[str] = ()
+
+
+class WorkerTransport:
+    """Keeps one worker for a hand-in, and starts another when it is lost."""
+
+    def __init__(self, start: Starter, sources: Sources, limits: Limits) -> None:
+        self._start = start
+        self._sources = sources
+        self._budget = Budget(limits.cpu_seconds, limits.wall_seconds)
+        self._link: Link | None = None
+        self._last_prints = ""  # of a worker that is gone
+        self.lost = 0
+        self.layers: tuple[str, ...] = ()
+
+    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
+        """Execute in the worker.
+
+        Raises:
+            WorkerLost: it died, ran out of time, or did not answer in our language.
+        """
+        link = self._link or self._begin()
+        try:
+            return unpack(link.exchange(pack(request, dict(tensors)), self._budget))
+        except (WorkerLost, WireError) as error:
+            self.lost += 1
+            self._last_prints = _prints(link)
+            self.renew()
+            if isinstance(error, WireError):
+                raise WorkerLost(str(error)) from None
+            raise
+
+    def take_prints(self) -> str:
+        """What student code printed since the last call."""
+        last, self._last_prints = self._last_prints, ""
+        return last + (_prints(self._link) if self._link else "")
+
+    def renew(self) -> None:
+        """Let go of the worker; the next request gets a new one."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _begin(self) -> Link:
+        link = self._start()
+        request = {
+            "sources": dict(self._sources.files),
+            "paths": dict(self._sources.paths),
+            "given": list(self._sources.given),
+        }
+        try:
+            hello, _ = unpack(link.exchange(pack(request, {}), START))
+        except WorkerLost as error:
+            said = link.take_prints().strip()
+            link.close()
+            raise WorkerNotStarted(f"{error}; {said}") from None
+        self.layers = tuple(str(layer) for layer in hello["layers"])
+        self._link = link
+        return link
+
+
+def _prints(link: Link) -> str:
+    try:
+        return link.take_prints()
+    except WorkerLost:  # it printed too much; the next request will say so
+        return ""
+
+
+class WorkerNotStarted(RuntimeError):
+    """A worker ended before it saw student code: the grader's fault, never a zero."""

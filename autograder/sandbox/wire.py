@@ -1,0 +1,125 @@
+"""Messages between judge and worker: one safetensors blob each, never pickle.
+
+A message is a JSON tree (in the blob's metadata) and named tensors. Trees hold None, bool,
+int, float, str, lists and dicts; a tensor stands in them as ``{"$t": name}``. The format is written out here because the
+low-level calls of the safetensors package differ between its releases, and its reader
+does not hand out the metadata; a test reads our blobs with that package.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MAX_MESSAGE = 64 << 20  # bytes
+MAX_TENSORS = 4096
+_LENGTH = struct.Struct("<Q")
+
+# torch dtype -> (name in a safetensors header, numpy dtype of the raw bytes)
+_DTYPES = {
+    "float64": ("F64", np.dtype("<f8")),
+    "float32": ("F32", np.dtype("<f4")),
+    "float16": ("F16", np.dtype("<f2")),
+    "bfloat16": ("BF16", np.dtype("<u2")),
+    "int64": ("I64", np.dtype("<i8")),
+    "int32": ("I32", np.dtype("<i4")),
+    "int16": ("I16", np.dtype("<i2")),
+    "int8": ("I8", np.dtype("i1")),
+    "uint8": ("U8", np.dtype("u1")),
+    "bool": ("BOOL", np.dtype("?")),
+}
+_BY_CODE = {code: name for name, (code, _) in _DTYPES.items()}
+
+
+class WireError(ValueError):
+    """The other side sent something that is not a message of ours."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Raw values of a tensor: the torch name of its dtype, its shape, little-endian bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    @classmethod
+    def of(cls, array: Any) -> Tensor:
+        """Wrap a numpy array (or nested list) of a dtype that numpy knows."""
+        array = np.ascontiguousarray(array).reshape(np.shape(array))
+        return cls(array.dtype.name, array.shape, array.tobytes())
+
+    @property
+    def array(self) -> np.ndarray:
+        """The values as numpy; bfloat16 is widened to float32, which is exact."""
+        raw = np.frombuffer(self.data, dtype=_DTYPES[self.dtype][1]).reshape(self.shape)
+        if self.dtype == "bfloat16":
+            return (raw.astype(np.uint32) << 16).view(np.float32).reshape(self.shape)
+        return raw
+
+
+def pack(tree: dict[str, Any], tensors: dict[str, Tensor]) -> bytes:
+    """Serialise a message."""
+    header: dict[str, Any] = {"__metadata__": {"m": json.dumps(tree)}}
+    end = 0
+    for name, tensor in tensors.items():
+        begin, end = end, end + len(tensor.data)
+        code = _DTYPES[tensor.dtype][0]
+        header[name] = {"dtype": code, "shape": tensor.shape, "data_offsets": (begin, end)}
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    return b"".join((_LENGTH.pack(len(head)), head, *(t.data for t in tensors.values())))
+
+
+def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a message that may be hostile.
+
+    Raises:
+        WireError: it is no safetensors blob, or a header lies about sizes.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(blob)
+        if length > len(blob) - 8:
+            raise WireError("the header is longer than the message")
+        header = json.loads(blob[8 : 8 + length])
+        tree = json.loads(header.pop("__metadata__")["m"])
+        if not isinstance(tree, dict) or len(header) > MAX_TENSORS:
+            raise WireError("the message is not a tree, or has too many tensors")
+        tensors = {}
+        body = memoryview(blob)[8 + length :]
+        for name, entry in header.items():
+            dtype, shape = _BY_CODE[entry["dtype"]], tuple(entry["shape"])
+            begin, end = entry["data_offsets"]
+            if not all(type(n) is int and 0 <= n < 1 << 31 for n in (*shape, begin, end)):
+                raise WireError("a shape or offset is no number of a tensor")
+            size = math.prod(shape) * _DTYPES[dtype][1].itemsize
+            if end - begin != size or end > len(body):
+                raise WireError("a tensor's size does not fit its shape")
+            tensors[str(name)] = Tensor(dtype, shape, bytes(body[begin:end]))
+        return tree, tensors
+    except WireError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
+        raise WireError(f"not a message: {type(error).__name__}") from None
+
+
+def frame(blob: bytes) -> bytes:
+    """A message with its length in front, as it travels."""
+    return _LENGTH.pack(len(blob)) + blob
+
+
+def frame_length(head: bytes) -> int:
+    """Length of the message that follows the first eight bytes.
+
+    Raises:
+        WireError: it is beyond :data:`MAX_MESSAGE`; nothing has been allocated for it.
+    """
+    length: int = _LENGTH.unpack(head)[0]
+    if length > MAX_MESSAGE:
+        raise WireError(f"a message of {length} bytes; at most {MAX_MESSAGE} are taken")
+    return length

@@ -1,0 +1,77 @@
+"""The worker's loop: reads requests from a descriptor, executes them, writes replies."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+from autograder.sandbox.session import Session
+from autograder.sandbox.wire import frame, frame_length, pack, unpack
+
+
+def serve(read_fd: int, write_fd: int, layers: tuple[str, ...]) -> None:
+    """Take the sources (the reply names the isolation ``layers`` that bound), then requests.
+
+    Returns when the judge closes its end.
+    """
+    _line_buffered()
+    session: Session | None = None
+    while (blob := _read(read_fd)) is not None:
+        request, tensors = unpack(blob)
+        if "sources" in request:
+            _keep_given(request["given"])
+            session = Session(request["sources"], request["paths"])
+            reply: tuple[dict[str, Any], dict[str, Any]] = ({"layers": list(layers)}, {})
+        else:
+            assert session is not None
+            reply = session.execute(request, tensors)
+        _flush()
+        _write(write_fd, pack(*reply))
+
+
+def _keep_given(given: list[str]) -> None:
+    """Leave only the given modules that the lab allows; no path leads to the others."""
+    for name in list(sys.modules):
+        if name.startswith("labs.given.") and name not in given:
+            del sys.modules[name]
+    for name in ("labs", "labs.given"):
+        sys.modules[name].__path__ = []
+
+
+def _line_buffered() -> None:
+    """Prints go out at once, so that those before a crash are not lost."""
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        raw = io.FileIO(fd, "w", closefd=False)
+        stream = io.TextIOWrapper(raw, "utf-8", errors="replace", write_through=True)
+        setattr(sys, name, stream)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # a student may have closed or replaced it
+            continue
+
+
+def _read(fd: int) -> bytes | None:
+    head = _exactly(fd, 8)
+    return None if head is None else _exactly(fd, frame_length(head))
+
+
+def _exactly(fd: int, count: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < count:
+        piece = os.read(fd, min(count - len(parts), 1 << 20))
+        if not piece:
+            return None
+        parts += piece
+    return bytes(parts)
+
+
+def _write(fd: int, blob: bytes) -> None:
+    view = memoryview(frame(blob))
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,273 @@
+"""Checks of ``mlp.py``: the gated unit, and what a model costs."""
+
+from __future__ import annotations
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    CheckFailed,
+    Handle,
+    Student,
+    Tensor,
+    cases,
+    config,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_same,
+    expect_shape,
+    expect_value,
+)
+
+INPUT = Text("the input", "输入")
+KEYS = ("embedding", "attention", "mlp", "norm", "lm_head", "total")
+MODELS = (
+    "published_06b", "published_17b", "published_4b",
+    "published_8b", "published_14b", "published_32b",
+)  # fmt: skip
+
+
+def _mlp(student: Student, case: Case, **changed: Tensor) -> Handle:
+    weights = case.weights | {name.replace("__", "."): t for name, t in changed.items()}
+    dtype = case.values.get("dtype", "float32")
+    return student.new("mlp.Qwen3MLP", config(case.config), weights=weights, dtype=dtype)
+
+
+def _expect_parity(student: Student, case: Case) -> None:
+    expect_close(_mlp(student, case)(case["x"]), case["y"], case)
+
+
+@cases("mlp_core")
+def test_mlp_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shape.
+
+    能运行，并保持形状不变。
+    """
+    mlp = student.new("mlp.Qwen3MLP", config(case.config))
+    expect_shape(mlp(case["x"]), case["x"].shape, case)
+
+
+@cases("mlp_core")
+def test_mlp_loads(student: Student, case: Case) -> None:
+    """The weights of Hugging Face load by name, none missing and none left over.
+
+    Hugging Face 的权重按名称加载，不缺少也不多余。
+    """
+    expect_shape(_mlp(student, case)(case["x"]), case["x"].shape, case)
+
+
+@cases("mlp_flat")
+def test_mlp_any_shape(student: Student, case: Case) -> None:
+    """[tokens, hidden] works like [B, T, hidden].
+
+    [tokens, hidden] 与 [B, T, hidden] 同样可用。
+    """
+    _expect_parity(student, case)
+
+
+@cases("mlp_core")
+def test_mlp_parity(student: Student, case: Case) -> None:
+    """The numbers equal those of Hugging Face.
+
+    数值与 Hugging Face 一致。
+    """
+    _expect_parity(student, case)
+
+
+@cases("mlp_checkpoint")
+def test_mlp_checkpoint(student: Student, case: Case) -> None:
+    """The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
+
+    使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
+    """
+    _expect_parity(student, case)
+
+
+@cases("mlp_core")
+def test_mlp_up_is_linear(student: Student, case: Case) -> None:
+    """up_proj has no activation: three times up_proj gives three times the output.
+
+    up_proj 没有激活函数：up_proj 乘以三，输出也乘以三。
+    """
+    weight = case.weights["up_proj.weight"].array
+    tripled = _mlp(student, case, up_proj__weight=Tensor.of(weight * -3))(case["x"])
+    plain = _mlp(student, case)(case["x"])
+    whole = expect_shape(plain, case["y"].shape, case)
+    why = Text(
+        "up_proj times -3 is the output times -3; the activation belongs to gate_proj.",
+        "up_proj 乘以 -3 时输出应乘以 -3；激活函数属于 gate_proj。",
+    )
+    expect_same(tripled, Tensor.of(whole.array * -3), case, why)
+
+
+@cases("mlp_curve")
+def test_mlp_activation(student: Student, case: Case) -> None:
+    """The activation of the gate is SiLU.
+
+    门的激活函数是 SiLU。
+    """
+    _expect_parity(student, case)
+
+
+@cases("mlp_outlier")
+def test_mlp_outlier(student: Student, case: Case) -> None:
+    """Ordinary tokens are right beside a huge one.
+
+    有一个极大的 token 时，其余 token 仍然正确。
+    """
+    _expect_parity(student, case)
+
+
+@cases("mlp_bfloat16")
+def test_mlp_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    result = _mlp(student, case)(case["x"])
+    expect_dtype(result, "bfloat16", case)
+    expect_close(result, case["y"], case)
+
+
+@cases("mlp_core")
+def test_mlp_pure(student: Student, case: Case) -> None:
+    """It leaves its input alone, and the same call gives the same result.
+
+    不修改输入，相同的调用得到相同的结果。
+    """
+    mlp = _mlp(student, case)
+    first = student.call(mlp, case["x"], echo=True)
+    second = mlp(case["x"])
+    value, args, _ = expect_items(first, 3, case)
+    expect_close(args[0], case["x"], case, INPUT)
+    why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
+    expect_same(second, value, case, why)
+
+
+@cases("mlp_real")
+def test_mlp_real_weights(student: Student, case: Case) -> None:
+    """Real Qwen3 weights give the numbers of Hugging Face.
+
+    使用真实的 Qwen3 权重，数值与 Hugging Face 一致。
+    """
+    mlp = student.new("mlp.Qwen3MLP", config(case.config), mapped=case["mapped"])
+    expect_close(mlp(case["x"]), case["y"], case)
+
+
+# ---------------------------------------------------------------- accounting
+
+
+def _counts(student: Student, case: Case) -> dict[str, object]:
+    value = student.call("mlp.count_parameters", config(case.config)).value
+    missing = [key for key in KEYS if not isinstance(value, dict) or key not in value]
+    if missing:
+        what = {"en": "the result", "zh": "结果"}
+        got = f"a dict without {', '.join(missing)}" if isinstance(value, dict) else repr(value)
+        want = f"a dict with the keys {', '.join(KEYS)}"
+        raise CheckFailed("check.type", case=case.words, what=what, got=got[:120], want=want)
+    counts: dict[str, object] = value
+    return counts
+
+
+def _expect_counts(student: Student, case: Case, keys: tuple[str, ...]) -> None:
+    counts = _counts(student, case)
+    for key in keys:
+        expect_value(counts[key], case[f"n.{key}"], case, Text(f'"{key}"', f"“{key}”"))
+
+
+@cases("accounting")
+def test_count_runs(student: Student, case: Case) -> None:
+    """It runs and has every key.
+
+    能运行，并包含所有的键。
+    """
+    _counts(student, case)
+
+
+@cases("accounting", "accounting_twin")
+def test_count_matrices(student: Student, case: Case) -> None:
+    """Embedding, attention and MLP are counted right.
+
+    嵌入、注意力与 MLP 的参数量正确。
+    """
+    _expect_counts(student, case, ("embedding", "attention", "mlp"))
+
+
+@cases("accounting", "accounting_twin")
+def test_count_norms(student: Student, case: Case) -> None:
+    """All norms are counted, q_norm and k_norm once per layer.
+
+    计入所有归一化层，q_norm 与 k_norm 每层各一次。
+    """
+    _expect_counts(student, case, ("norm",))
+
+
+@cases("accounting", "accounting_twin", "published_06b", "published_8b")
+def test_count_head(student: Student, case: Case) -> None:
+    """A tied head counts nothing, an untied one counts in full.
+
+    共享权重的输出层计 0，不共享则全部计入。
+    """
+    _expect_counts(student, case, ("lm_head",))
+
+
+@cases(*MODELS)
+def test_count_published(student: Student, case: Case) -> None:
+    """The totals of all published dense models are right.
+
+    所有已发布稠密模型的总参数量正确。
+    """
+    _expect_counts(student, case, ("total",))
+
+
+def _expect_bytes(student: Student, case: Case) -> None:
+    for name, expected in case.values.items():
+        if name.startswith("b."):
+            dtype = name.removeprefix("b.")
+            got = student.call("mlp.weight_bytes", config(case.config), dtype)
+            expect_value(got, expected, case, Text(f"the size in {dtype}", f"{dtype} 的大小"))
+
+
+def _expect_cache(student: Student, case: Case) -> None:
+    sizes = {"tokens": case["tokens"], "batch": case["batch"]}
+    for name, expected in case.values.items():
+        if name.startswith("kv."):
+            dtype = name.removeprefix("kv.")
+            got = student.call("mlp.kv_cache_bytes", config(case.config), dtype=dtype, **sizes)
+            expect_value(got, expected, case, Text(f"the cache in {dtype}", f"{dtype} 的缓存"))
+
+
+@cases("accounting")
+def test_weight_bytes_runs(student: Student, case: Case) -> None:
+    """It runs and gives the bytes of a small model.
+
+    能运行，给出小模型的字节数。
+    """
+    _expect_bytes(student, case)
+
+
+@cases("accounting_twin", *MODELS)
+def test_weight_bytes_published(student: Student, case: Case) -> None:
+    """The bytes of all published dense models are right.
+
+    所有已发布稠密模型的字节数正确。
+    """
+    _expect_bytes(student, case)
+
+
+@cases("accounting")
+def test_kv_cache_runs(student: Student, case: Case) -> None:
+    """It runs and gives the bytes of a small cache.
+
+    能运行，给出小缓存的字节数。
+    """
+    _expect_cache(student, case)
+
+
+@cases("accounting_twin", *MODELS)
+def test_kv_cache_published(student: Student, case: Case) -> None:
+    """The cache of all published dense models is right.
+
+    所有已发布稠密模型的缓存大小正确。
+    """
+    _expect_cache(student, case)

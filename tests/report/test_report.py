@@ -1,0 +1,631 @@
+"""Reports say what the record says, in both languages, and student text stays text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+
+from autograder.course.messages import catalogue
+from autograder.course.records import (
+    FAMILIES,
+    LANGUAGES,
+    Check,
+    CheckResult,
+    ClassRecord,
+    Exercise,
+    Frame,
+    HandIn,
+    Isolation,
+    Lab,
+    Limits,
+    Message,
+    Outcome,
+    Text,
+)
+from autograder.report import csv_scores, escape, html, markdown, view
+from autograder.report.record import from_json, to_json
+from autograder.report.table import class_table
+from autograder.report.write import class_files, student_reports, write_atomic
+
+CASE = {"en": "batch of 2", "zh": "批大小 2"}
+MISMATCH = Message(
+    "check.mismatch",
+    {
+        "what": {"en": "the output", "zh": "输出"},
+        "error": 0.25,
+        "limit": 1e-5,
+        "case": CASE,
+        "place": (0, 3, 1),
+        "got": 1.5,
+        "want": float("-inf"),
+    },
+)
+RESULTS = {
+    "norm": CheckResult("norm", Outcome.PASSED),
+    "rope_angles": CheckResult(
+        "rope_angles",
+        Outcome.FAILED,
+        MISMATCH,
+        case="batch of 2",
+        prints="q is tensor(3.)\n",
+        frames=(Frame("attention.py", 12, "forward", "return q @ k"),),
+    ),
+    "rope_shift": CheckResult(
+        "rope_shift", Outcome.SKIPPED, Message("check.needs", {"check": "RoPE angles"})
+    ),
+    "mask": CheckResult(
+        "mask",
+        Outcome.FAILED,
+        MISMATCH,
+        hidden=True,
+        case="SECRETCASE",
+        prints="SECRETPRINT",
+        frames=(Frame("attention.py", 9, "SECRETFRAME", "x"),),
+    ),
+    "gqa": CheckResult(
+        "gqa", Outcome.CRASHED, Message("check.crashed", {"text": "signal 11", "case": CASE})
+    ),
+    "mlp_out": CheckResult(
+        "mlp_out",
+        Outcome.TIMED_OUT,
+        Message("check.timed_out", {"seconds": 2, "clock": "CPU", "case": CASE}),
+    ),
+    "mlp_grad": CheckResult(
+        "mlp_grad", Outcome.NOT_STARTED, Message("check.not_started", {"todo": "lab2.mlp"})
+    ),
+    "parity": CheckResult(
+        "parity", Outcome.NOT_GRADED, Message("check.grader_fault", {"text": "no memory"})
+    ),
+    "real": CheckResult("real", Outcome.NOT_GRADED, Message("check.no_weights")),
+}
+
+
+def check(name: str, exercise: str, family: str, points: int, **more: Any) -> Check:
+    return Check(name, exercise, family, points, Text(f"{name} `x`", f"{name} 检查"), **more)
+
+
+def exercise(name: str, file: str, *checks: Check) -> Exercise:
+    title, hint = (
+        Text(f"The {name} | part", f"{name} 部分"),
+        Text(f"Hint {name}.", f"提示 {name}。"),
+    )
+    return Exercise(f"lab2.{name}", file, title, hint, checks)
+
+
+LAB = Lab(
+    name="lab2_qwen3_block",
+    folder=Path("lab2_qwen3_block"),
+    title=Text("The Qwen3 block", "Qwen3 模块"),
+    files=("attention.py", "mlp.py"),
+    given=("labs.given.config",),
+    forbidden=("torch.nn.MultiheadAttention",),
+    limits=Limits(cpu_seconds=3.5),
+    exercises=(
+        exercise("norm", "attention.py", check("norm", "lab2.norm", "QK-norm", 20)),
+        exercise(
+            "rope",
+            "attention.py",
+            check("rope_angles", "lab2.rope", "RoPE", 10),
+            check("rope_shift", "lab2.rope", "RoPE", 10, needs=("rope_angles",), fresh=True),
+            check("mask", "lab2.rope", "causal mask", 10),
+            check("gqa", "lab2.rope", "GQA", 10),
+        ),
+        exercise(
+            "mlp",
+            "mlp.py",
+            check("mlp_out", "lab2.mlp", "MLP", 10),
+            check("mlp_grad", "lab2.mlp", "MLP", 10),
+            check("parity", "lab2.mlp", "numeric parity", 20),
+            check("real", "lab2.mlp", "numeric parity", 0, optional=True),
+        ),
+    ),
+)
+FORBIDDEN = Message(
+    "check.forbidden", {"file": "attention.py", "line": 3, "name": "nn.MultiheadAttention"}
+)
+MIXED = HandIn(
+    "li_wei",
+    tuple(RESULTS.values()),
+    notes=(Message("intake.gbk", {"file": "mlp.py"}),),
+    marks=(FORBIDDEN,),
+    digests={"mlp.py": "ab12"},
+)
+ALL_PASSED = HandIn("王伟", tuple(CheckResult(one.name, Outcome.PASSED) for one in LAB.checks))
+
+
+def record(*hand_ins: HandIn) -> ClassRecord:
+    return ClassRecord(
+        lab=LAB,
+        isolation=Isolation("strong", ("rlimits", "landlock", "seccomp"), "fork"),
+        versions={"python": "3.11.7", "torch": "2.13.0"},
+        hand_ins=hand_ins,
+        hidden_cases=37,
+        public_cases=12,
+    )
+
+
+CLASS = record(MIXED, ALL_PASSED)
+
+
+def with_text(text: str) -> HandIn:
+    """A hand-in whose every field that a student can reach holds ``text``."""
+    message = Message("check.exception", {"type": text, "text": text, "case": text})
+    spoiled = CheckResult(
+        "norm",
+        Outcome.FAILED,
+        message,
+        case=text,
+        prints=f"{text}\n{text}",
+        frames=(Frame(text, 1, text, text),),
+    )
+    note = Message("intake.renamed", {"given": text, "used": text})
+    mark = Message("check.forbidden", {"file": text, "line": 1, "name": text})
+    return HandIn(text, (spoiled,), notes=(note,), marks=(mark,), digests={text: text})
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+# What a report says
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_every_outcome_is_shown_with_glyph_word_and_reason(make: Any, language: str) -> None:
+    page = make(CLASS, MIXED, language)
+    for outcome in Outcome:
+        assert view.GLYPHS[outcome] in page
+        assert catalogue()[f"outcome.{outcome.value}"].in_(language) in page
+    for result in MIXED.results:
+        if result.message is not None and not result.hidden:
+            reason = catalogue()[result.message.key].in_(language)
+            longest = max(re.split(r"\{[^}]*\}", reason), key=len)
+            assert longest.replace("'", "&#39;") in page or longest in page
+    assert catalogue()["check.hidden"].in_(language)[:30] in page
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_undecided_points_are_said_and_not_counted(make: Any, language: str) -> None:
+    page = make(CLASS, MIXED, language)
+    expected = {
+        "en": "20 of 80 gradable, 20 to be decided",
+        "zh": "可评分部分得 20 / 80 分，另有 20 分待定",
+    }
+    assert expected[language] in page
+    whole = make(CLASS, ALL_PASSED, language)
+    assert {"en": "100 of 100 points", "zh": "100 / 100 分"}[language] in whole
+    assert {"en": "to be decided", "zh": "待定"}[language] not in whole
+
+
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_a_check_without_a_result_is_to_be_decided(make: Any) -> None:
+    page = make(CLASS, HandIn("new", ()), "en")
+    assert "0 of 0 gradable, 100 to be decided" in page
+    assert "no record of this check" in page
+
+
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_hints_stand_where_the_work_did_not_pass(make: Any) -> None:
+    page = make(CLASS, MIXED, "en")
+    assert "Hint norm." not in page
+    assert "Hint rope." in page
+    assert "Hint mlp." in page
+    ours = [replace(RESULTS["norm"], outcome=Outcome.NOT_GRADED)]
+    assert "Hint norm." not in make(CLASS, replace(MIXED, results=tuple(ours)), "en")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_a_hidden_case_shows_no_data(make: Any, language: str) -> None:
+    page = make(CLASS, MIXED, language)
+    assert "SECRET" not in page
+    for outcome in Outcome:
+        message = Message("check.grader_fault", {"text": "SECRETVALUE"})
+        result = replace(RESULTS["mask"], outcome=outcome, message=message)
+        if outcome is not Outcome.SKIPPED:
+            assert "SECRET" not in make(CLASS, replace(MIXED, results=(result,)), language)
+
+
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_a_public_case_shows_traceback_and_the_last_prints(make: Any) -> None:
+    prints = "".join(f"line {number}\n" for number in range(100))
+    failed = replace(RESULTS["rope_angles"], prints=prints)
+    page = make(CLASS, replace(MIXED, results=(failed,)), "en")
+    assert "attention.py" in page
+    assert ", line 12, in forward" in page
+    assert "return q @ k" in page
+    assert "line 99" in page
+    assert "line 70\n" in page
+    assert "line 69\n" not in page
+
+
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_isolation_versions_cases_and_totals(make: Any) -> None:
+    page = make(CLASS, MIXED, "en")
+    for text in ("strong", "rlimits, landlock, seccomp", "fork", "torch 2.13.0", "37 hidden"):
+        assert text in page
+    weak = replace(CLASS, isolation=Isolation("none", (), "spawn"))
+    assert "layers: none" in make(weak, MIXED, "en")
+
+
+def test_points_per_exercise_and_per_family() -> None:
+    text = markdown.student(CLASS, MIXED, "en")
+    assert "### The norm \\| part · 20 of 20 points" in text
+    assert "### The rope \\| part · 0 of 40 points" in text
+    assert "### The mlp \\| part · 0 of 20 gradable, 20 to be decided" in text
+    assert "| QK-norm | 20 of 20 points |" in text
+    assert "| Numeric parity | 0 of 0 gradable, 20 to be decided |" in text
+
+
+def test_every_family_has_a_name_in_both_languages() -> None:
+    for family in FAMILIES:
+        assert view.family_name(family, "en").lower() == family.lower()
+        assert view.family_name(family, "zh") in {
+            text.zh for key, text in catalogue().items() if key.startswith("report.family_")
+        }
+    assert view.family_name("something new", "zh") == "something new"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_message_of_another_release_is_said_to_be_so(language: str) -> None:
+    for odd in (Message("check.no_such_key"), Message("check.shape", {"got": 1})):
+        failed = replace(RESULTS["rope_angles"], message=odd)
+        page = markdown.student(CLASS, replace(MIXED, results=(failed,)), language)
+        assert odd.key.split(".")[1] in page
+
+
+# HTML
+
+
+def test_html_stands_alone() -> None:
+    for language in LANGUAGES:
+        page = html.student(CLASS, MIXED, language)
+        assert not re.search(r"https?:|//[a-z]|@import|url\(", page)
+        parsed = Page(page)
+        assert not {"script", "link", "img", "iframe", "a", "object"} & set(parsed.tags)
+        assert not {"src", "href"} & set(parsed.attributes)
+        assert "prefers-color-scheme: dark" in page
+        assert "default-src 'none'" in page
+    assert '<html lang="zh-CN">' in page
+
+
+def test_html_closes_what_it_opens() -> None:
+    page = Page(html.student(CLASS, MIXED, "en"))
+    source = html.student(CLASS, MIXED, "en")
+    for tag in set(page.tags) - {"meta"}:
+        assert source.count(f"</{tag}>") == page.tags.count(tag), tag
+
+
+HTML_ATTACKS = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</pre></details><a href='javascript:alert(1)'>x</a>",
+    "</style><script>x</script>",
+    "{{ 7 * 7 }}{% raw %}",
+    "&lt;b&gt;",
+]
+
+
+@pytest.mark.parametrize("attack", HTML_ATTACKS)
+def test_html_shows_student_text_as_text(attack: str) -> None:
+    hand_in = with_text(attack)
+    harmless = Page(html.student(record(hand_in), with_text("harmless"), "en"))
+    page = Page(html.student(record(hand_in), hand_in, "en"))
+    assert page.tags == harmless.tags
+    assert page.attributes == harmless.attributes
+    assert page.text.count(attack) >= 8  # name (twice), note, mark, reason, trace, prints
+
+
+def test_course_text_may_hold_code_but_no_html() -> None:
+    lab = replace(LAB, title=Text("Use `x` & <b>", "用 `x`"))
+    page = html.student(replace(CLASS, lab=lab), MIXED, "en")
+    assert "Use <code>x</code> &amp; &lt;b&gt;" in page
+
+
+def test_a_missing_value_is_an_error() -> None:
+    template = html.environment().get_template("student.html.j2")
+    complete = html.context(CLASS, MIXED, "en")
+    assert template.render(complete)
+    for name in complete:
+        missing = {key: value for key, value in complete.items() if key != name}
+        with pytest.raises(jinja2.UndefinedError, match=name):
+            template.render(missing)
+
+
+# Markdown
+
+
+def outside_code(text: str) -> str:
+    """What a CommonMark reader would parse: fences and code spans taken out."""
+    kept, fence = [], ""
+    for each in text.split("\n"):
+        run = re.match(r" *(`{3,})", each)
+        if not fence and run:
+            fence = run[1]
+        elif fence:
+            closing = re.fullmatch(r" *(`{3,}) *", each)
+            if closing and len(closing[1]) >= len(fence):
+                fence = ""
+        else:
+            kept.append(each)
+    assert not fence
+    return re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", "\n".join(kept))
+
+
+MARKDOWN_ATTACKS = [
+    "[x](http://evil.example)",
+    "![x](http://evil.example/pixel.png)",
+    "<img src=evil onerror=alert(1)>",
+    "see http://evil.example now",
+    "see WWW.evil.example now",
+    "a@evil.example",
+    "``` \n<b>evil</b>\n```",
+    "`````\n# evil\n`````",
+    "`a` <b>evil</b> `",
+    "|evil|\n|---|",
+    "evil\n\n# evil",
+    "evil\r\rx\u2028# evil",
+    "``\x00` <b>evil</b>",
+    "&#60;evil&#62;",
+    "_evil_ **evil** ~~evil~~",
+    "[evil]: http://evil.example",
+    "@evil #1 $evil$",
+]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("attack", MARKDOWN_ATTACKS)
+def test_markdown_shows_student_text_as_code(attack: str, language: str) -> None:
+    hand_in = with_text(attack)
+    text = markdown.student(record(hand_in), hand_in, language)
+    assert "evil" in text
+    bare = outside_code(text)
+    assert not re.search(r"\bhttp|www\.|<|\]\(|@|&#|evil[_*~$]", bare, re.IGNORECASE)
+    headings = [each for each in bare.split("\n") if each.startswith("#")]
+    fine = outside_code(markdown.student(record(hand_in), with_text("fine"), language))
+    assert len(headings) == len([each for each in fine.split("\n") if each.startswith("#")])
+    assert bare.count("|") == fine.count("|")
+
+
+def test_harmless_words_stay_words() -> None:
+    for text in ("the output", "[2, 3]", "head_dim", "王伟", "x = 1; (a, b)"):
+        assert escape.markdown(text) == (f"`{text}`" if "[" in text else text)
+
+
+# Terminal
+
+
+def test_the_table_fits_and_lines_up() -> None:
+    long = replace(MIXED, student="很长的名字" * 10)
+    for language in LANGUAGES:
+        table = class_table(record(MIXED, ALL_PASSED, long), language)
+        lines = table.split("\n")
+        assert max(escape.width(each) for each in lines) <= 100
+        total = catalogue()["report.total"].in_(language)
+        cells = (total, " 100", " 20?", " 100", " 20?")  # head, best, three students
+        ends = set()
+        for each, cell in zip(lines[:2] + lines[3:6], cells, strict=True):
+            ends.add(escape.width(each[: each.index(cell) + len(cell)]))
+        assert len(ends) == 1
+
+
+def test_the_table_says_points_and_what_to_look_at() -> None:
+    table = class_table(CLASS, "en")
+    mixed, whole = table.split("\n")[3:5]
+    assert mixed.split()[:5] == ["li_wei", "20?", "20", "0", "0?"]
+    assert "for a human; failed: rope_angles" in mixed
+    assert whole.split() == ["王伟", "100", "20", "40", "40"]
+    assert "lab2.rope" in table
+    assert "2 hand-ins, 1 for a human; isolation: strong" in table
+    assert class_table(record(), "en") == "no hand-ins"
+
+
+def test_many_exercises_still_fit() -> None:
+    many = tuple(
+        exercise(f"part{index}", "mlp.py", check(f"c{index}", f"lab2.part{index}", "MLP", 5))
+        for index in range(40)
+    )
+    table = class_table(replace(record(MIXED), lab=replace(LAB, exercises=many)), "en")
+    assert max(escape.width(each) for each in table.split("\n")) <= 100
+
+
+@pytest.mark.parametrize(
+    "attack",
+    ["\x1b[31mred\x1b[0m", "\x1b]0;title\x07x", "a\rb\x08\x7f", "\u202eevil", "\x9b31m", "a\nb"],
+)
+def test_the_terminal_gets_no_controls(attack: str) -> None:
+    table = class_table(record(with_text(attack)), "en")
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", table)
+    assert len(table.split("\n")) == len(class_table(record(MIXED), "en").split("\n"))
+
+
+def test_colours_are_taken_out_whole() -> None:
+    assert escape.line("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x07link") == "red link"
+
+
+# CSV
+
+
+def rows_of(made: ClassRecord) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(csv_scores.scores(made))))
+
+
+def test_csv_columns_and_values() -> None:
+    text = csv_scores.scores(CLASS)
+    assert text.split("\n")[0] == (
+        "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
+        "late_submission_penalty,score,max_score,lab2.norm,lab2.rope,lab2.mlp,status"
+    )
+    mixed, whole = rows_of(CLASS)
+    assert mixed["status"] == "to be decided"
+    assert (mixed["raw_score"], mixed["score"], mixed["max_score"]) == ("20", "", "100")
+    assert (mixed["lab2.norm"], mixed["lab2.rope"], mixed["lab2.mlp"]) == ("20", "0", "")
+    assert (whole["student_id"], whole["score"], whole["status"]) == ("王伟", "100", "graded")
+    assert whole["email"] == ""
+    (marked,) = rows_of(record(replace(ALL_PASSED, marks=(FORBIDDEN,))))
+    assert (marked["score"], marked["status"]) == ("100", "for a human")
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "＝1",
+        " =1",
+        "\x00=1",
+        "\u200b=1",
+        'x",=1\n=2',
+    ],
+)
+def test_csv_cells_are_no_formulas(attack: str) -> None:
+    made = record(with_text(attack))
+    assert len(rows_of(made)) == 1
+    for cell in rows_of(made)[0].values():
+        assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "＝"))
+    assert rows_of(record(with_text("li-wei=1")))[0]["student_id"] == "li-wei=1"
+
+
+# class.json
+
+
+def odd_values() -> HandIn:
+    values = {
+        "tuple": (1, (2.5, None)),
+        "list": ["x", True],
+        "mapping": {"en": "a", "zh": "b"},
+        "marked": {"$tuple": [1], "$float": "nan"},
+        "numbers": {1: "a", (2, 3): "b"},
+        "inf": float("-inf"),
+        "surrogate": "\udcff",
+    }
+    return HandIn("odd", (CheckResult("norm", Outcome.FAILED, Message("check.value", values)),))
+
+
+def test_a_class_survives_the_round_trip() -> None:
+    whole = record(MIXED, ALL_PASSED, odd_values(), HandIn("nobody", ()))
+    assert from_json(to_json(whole)) == whole
+    text = json.dumps(to_json(whole), allow_nan=False)
+    assert from_json(json.loads(text)) == whole
+
+
+def test_only_the_folders_name_is_stored() -> None:
+    away = replace(CLASS, lab=replace(LAB, folder=Path("/somewhere/else/lab2_qwen3_block")))
+    assert "somewhere" not in json.dumps(to_json(away))
+    assert from_json(to_json(away)) == CLASS
+
+
+def test_other_programs_find_the_scores() -> None:
+    data = to_json(CLASS)
+    assert (data["schema"], data["version"]) == ("qwen3-labs.class", 1)
+    assert data["hand_ins"][0]["score"] == {
+        "earned": 20,
+        "gradable": 80,
+        "total": 100,
+        "undecided": 20,
+    }
+    assert [one["needs_human"] for one in data["hand_ins"]] == [True, False]
+    assert [one["points"] for one in data["lab"]["exercises"]] == [20, 40, 40]
+
+
+def test_damage_is_named() -> None:
+    def damaged(**changes: Any) -> dict[str, Any]:
+        return {**json.loads(json.dumps(to_json(CLASS))), **changes}
+
+    for changes, place in (
+        ({"schema": "x"}, "schema"),
+        ({"version": 2}, "version is 2"),
+        ({"lab": {}}, "lab"),
+        ({"isolation": None}, "isolation|top level"),
+        ({"cases": {}}, "hidden"),
+    ):
+        with pytest.raises(ValueError, match=place):
+            from_json(damaged(**changes))
+    data = damaged()
+    data["hand_ins"][1]["results"][0]["outcome"] = "brilliant"
+    with pytest.raises(ValueError, match=r"class\.json.*hand_ins\[1\].*brilliant.*grade again"):
+        from_json(data)
+
+
+# Files
+
+
+def test_student_reports_lie_in_the_students_folder(tmp_path: Path) -> None:
+    paths = student_reports(CLASS, MIXED, tmp_path)
+    names = {"report.md", "report.html", "report.zh-CN.md", "report.zh-CN.html"}
+    assert {path.name for path in paths} == names
+    assert {path.name for path in (tmp_path / "li_wei").iterdir()} == names
+    assert "未通过" in (tmp_path / "li_wei" / "report.zh-CN.html").read_text(encoding="utf-8")
+    only = student_reports(CLASS, ALL_PASSED, tmp_path, languages=("zh",))
+    assert len(only) == 2
+
+
+def test_reports_render_the_same_from_class_json(tmp_path: Path) -> None:
+    json_path, csv_path = class_files(CLASS, tmp_path)
+    again = from_json(json.loads(json_path.read_text(encoding="utf-8")))
+    assert html.student(again, again.hand_ins[0], "zh") == html.student(CLASS, MIXED, "zh")
+    assert csv_path.read_text(encoding="utf-8") == csv_scores.scores(CLASS)
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/b", "a\\b", "..", "", "C:x", "a\0b"])
+def test_a_tampered_student_id_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="student id"):
+        student_reports(CLASS, replace(MIXED, student=name), tmp_path / "out")
+    assert not list(tmp_path.rglob("*.md"))
+
+
+def test_text_that_utf8_cannot_hold_is_still_written(tmp_path: Path) -> None:
+    spoiled = with_text("x\udcff")
+    made = record(replace(spoiled, student="spoiled"))
+    student_reports(made, made.hand_ins[0], tmp_path)
+    json_path, _ = class_files(made, tmp_path)
+    assert from_json(json.loads(json_path.read_text(encoding="utf-8"))) == made
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "scores.csv"
+    write_atomic(path, "old\n")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomic(path, "new\n")
+    assert path.read_bytes() == b"old\n"
+    assert list(tmp_path.iterdir()) == [path]
