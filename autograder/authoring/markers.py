@@ -19,7 +19,8 @@ def blocks(text: str, name: str) -> Iterator[tuple[str, str, list[str]]]:
     Raises:
         MarkerError: a block is not closed, or is opened inside another.
     """
-    indent, exercise, lines = "", "", []
+    indent, exercise = "", ""
+    lines: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         begin = _BEGIN.match(line)
         if begin and exercise:

@@ -102,9 +102,9 @@ class Engine:
                 pass_fds=(zygote_end.fileno(),),
             )
             zygote_end.close()
+        judge = [sys.executable, "-m", "autograder.harness.judge"]
         self._judge = subprocess.Popen(
-            [sys.executable, "-m", "autograder.harness.judge", str(self._lab.folder)]
-            + [control, memory, *self._case_files()],
+            [*judge, str(self._lab.folder), control, memory, *self._case_files()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},

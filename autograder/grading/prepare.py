@@ -32,7 +32,7 @@ class Reference:
         self._hidden: Path | None = None
         self._processes: list[subprocess.Popen[str]] = []
         if secret is not None and (SOLUTIONS / lab / "cases.py").is_file():
-            self._hidden = out / "hidden" / f"{digest_of_cases(lab, secret)}.safetensors"
+            self._hidden = out / ".cases" / f"{digest_of_cases(lab, secret)}.safetensors"
             if not self._hidden.exists():
                 self._start([lab, str(self._hidden)], secret.hex())
         self._weights = weights

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import pytest_timeout
 
+from autograder.course.labfile import ROOT
 from autograder.course.plain import message_from_plain, message_to_plain, result_to_plain
 from autograder.course.records import Lab
 from autograder.harness import marks, plugin
@@ -159,7 +160,7 @@ class Judge:
     def _starter(self) -> Starter:
         if self._control is not None:
             return partial(ForkedLink, self._control)
-        return partial(SpawnedLink, plugin.labfile.ROOT, self._memory_bytes)
+        return partial(SpawnedLink, ROOT, self._memory_bytes)
 
     def _say(self, message: dict[str, Any]) -> None:
         self._out.write(json.dumps(message) + "\n")

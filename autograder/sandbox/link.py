@@ -132,12 +132,11 @@ class ForkedLink:
             for fd, event in self._poll.poll(1000 * min(wall_left, max(cpu_left, 0.02))):
                 if fd == self._output:
                     self._drain()
-                elif event & ~select.POLLOUT:
-                    if not self._receive(got):
-                        raise self._lost()
+                elif event & ~select.POLLOUT and not self._receive(got):
+                    raise self._lost()
             if len(got) >= 8 and want == 8:
                 try:
-                    want = 8 + frame_length(got[:8])
+                    want = 8 + frame_length(bytes(got[:8]))
                 except WireError as error:
                     raise WorkerLost(str(error)) from None
             if len(got) >= want > 8:

@@ -9,11 +9,11 @@ from typing import Any
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's base has no types
     """Writes down the name of every operator that reaches the dispatcher."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: list[str] = []
 
     def __torch_dispatch__(

@@ -53,7 +53,7 @@ def _warm_up() -> None:
         torch.set_num_threads(1)
         x = torch.randn(2, 3, 4, 8)
         layer = torch.nn.Linear(8, 8, bias=False)
-        F.silu(layer(x)).sum().backward()
+        F.silu(layer(x)).sum().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             torch.einsum("bhqd,bhkd->bhqk", x, x).softmax(-1) @ x
             F.scaled_dot_product_attention(x, x, x, is_causal=True)

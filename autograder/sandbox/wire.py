@@ -1,9 +1,11 @@
 """Messages between judge and worker: one safetensors blob each, never pickle.
 
 A message is a JSON tree (in the blob's metadata) and named tensors. Trees hold None, bool,
-int, float, str, lists and dicts; a tensor stands in them as ``{"$t": name}``. The format is written out here because the
-low-level calls of the safetensors package differ between its releases, and its reader
-does not hand out the metadata; a test reads our blobs with that package.
+int, float, str, lists and dicts; a tensor stands in them as ``{"$t": name}``.
+
+The format is written out here because the low-level calls of the safetensors package differ
+between its releases, and its reader does not hand out the metadata; a test reads our blobs
+with that package.
 """
 
 from __future__ import annotations
@@ -15,13 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 MAX_MESSAGE = 64 << 20  # bytes
 MAX_TENSORS = 4096
 _LENGTH = struct.Struct("<Q")
 
 # torch dtype -> (name in a safetensors header, numpy dtype of the raw bytes)
-_DTYPES = {
+_DTYPES: dict[str, tuple[str, np.dtype[Any]]] = {
     "float64": ("F64", np.dtype("<f8")),
     "float32": ("F32", np.dtype("<f4")),
     "float16": ("F16", np.dtype("<f2")),
@@ -55,11 +58,13 @@ class Tensor:
         return cls(array.dtype.name, array.shape, array.tobytes())
 
     @property
-    def array(self) -> np.ndarray:
+    def array(self) -> NDArray[Any]:
         """The values as numpy; bfloat16 is widened to float32, which is exact."""
-        raw = np.frombuffer(self.data, dtype=_DTYPES[self.dtype][1]).reshape(self.shape)
+        raw: NDArray[Any] = np.frombuffer(self.data, dtype=_DTYPES[self.dtype][1])
+        raw = raw.reshape(self.shape)
         if self.dtype == "bfloat16":
-            return (raw.astype(np.uint32) << 16).view(np.float32).reshape(self.shape)
+            wide: NDArray[Any] = (raw.astype(np.uint32) << 16).view(np.float32)
+            return wide.reshape(self.shape)
         return raw
 
 
