@@ -39,9 +39,13 @@ def blocks(text: str, name: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def solution_lines(text: str, name: str) -> set[str]:
-    """Stripped lines between markers that are long enough to give something away."""
-    found = {line.strip() for _, _, lines in blocks(text, name) for line in lines}
-    return {line for line in found if len(line) > 20 and not line.startswith("#")}
+    """Lines between markers, long enough to give something away, without indentation.
+
+    A line of code with a comment behind it counts without the comment, too.
+    """
+    lines = {line.strip() for _, _, lines in blocks(text, name) for line in lines}
+    lines |= {line.split("  # ")[0].rstrip() for line in lines}
+    return {line for line in lines if len(line) > 20}
 
 
 def stub_of(text: str, name: str, hints: dict[str, str]) -> str:

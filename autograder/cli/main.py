@@ -129,9 +129,9 @@ def _chat(arguments: argparse.Namespace) -> int:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from autograder.authoring import audit
+    from autograder.authoring import build
 
-    return audit.build(arguments.lab, force=arguments.force)
+    return build.run(arguments.lab, force=arguments.force)
 
 
 def _audit(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from autograder.course.records import Message, Text
 from autograder.reference.cases import Case
 from autograder.reference.compare import LIMITS, Limit, difference
-from autograder.sandbox.student import Handle, Other, Result, Student, config
+from autograder.sandbox.student import GivenConfig, Handle, Other, Result, Student
 from autograder.sandbox.wire import Tensor
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
+config = GivenConfig
 _F = TypeVar("_F", bound=Callable[..., None])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from autograder.sandbox.student import Student, StudentError
 from autograder.sandbox.transport import WorkerTransport
 
 KEPT_LINES = 30  # of a student's own prints
+_ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'")
 _IMPORT = Case("import", "", False, Text("import", "导入"), {})
 
 
@@ -156,6 +158,7 @@ class Runner:
             message = Message("check.not_started", {"todo": error.todo})
             return CheckResult("", Outcome.NOT_STARTED, message)
         last = error.frames[-1] if error.frames else None
+        absent = _ABSENT.match(f"{error.type}: {error.text}")
         if error.stage == "syntax":
             line = last.line if last else 0
             message = Message("check.syntax", words | {"file": file or _file(error), "line": line})
@@ -163,9 +166,9 @@ class Runner:
             message = Message("check.exit", {"text": f"{error.type} {error.text}".strip()})
         elif error.stage == "weights":
             message = Message("check.weights", words | {"what": "Qwen3"})
-        elif error.type == "AttributeError" and error.text.startswith("module '") and not last:
-            module, name = error.text.split("'")[1:4:2]
-            message = Message("check.missing", {"file": f"{module}.py", "name": name})
+        elif absent and not last:
+            values = {"file": f"{absent[1]}.py", "name": absent[2]}
+            message = Message("check.missing", values)
         elif case is None:
             message = Message("check.import", words | {"file": file, "type": error.type})
         else:

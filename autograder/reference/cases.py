@@ -53,8 +53,11 @@ class Case:
         return {"en": self.about.en, "zh": self.about.zh}
 
 
-def dump(cases: Iterable[Case]) -> bytes:
-    """One safetensors blob of all cases; equal tensors are stored once."""
+def dump(cases: Iterable[Case], torch_release: str = "") -> bytes:
+    """One safetensors blob of all cases; equal tensors are stored once.
+
+    ``torch_release`` says who drew the numbers: another release may draw others.
+    """
     entries: list[dict[str, Any]] = []
     tensors: dict[str, Tensor] = {}
     names: dict[Tensor, str] = {}
@@ -68,7 +71,7 @@ def dump(cases: Iterable[Case]) -> bytes:
         entries.append(
             {**entry, "config": dict(case.config), "values": dict(case.values), "tensors": refs}
         )
-    return pack({"cases": entries}, tensors)
+    return pack({"torch": torch_release, "cases": entries}, tensors)
 
 
 def load(path: Path) -> tuple[Case, ...]:
@@ -77,8 +80,8 @@ def load(path: Path) -> tuple[Case, ...]:
     Raises:
         CasesError: the file is absent or not ours (names the file and the mend).
     """
+    tree, tensors = _read(path)
     try:
-        tree, tensors = unpack(path.read_bytes())
         return tuple(
             Case(
                 name=entry["name"],
@@ -91,7 +94,25 @@ def load(path: Path) -> tuple[Case, ...]:
             )
             for entry in tree["cases"]
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CasesError(
-            f"{path}: not a file of cases ({error}); run: python -m autograder cases --write"
-        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise _not_cases(path, error) from None
+
+
+def release(path: Path) -> str:
+    """The torch release that drew the cases of a file; empty if it does not say.
+
+    Raises:
+        CasesError: see :func:`load`.
+    """
+    return str(_read(path)[0].get("torch", ""))
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    try:
+        return unpack(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise _not_cases(path, error) from None
+
+
+def _not_cases(path: Path, error: Exception) -> CasesError:
+    return CasesError(f"{path}: not a file of cases ({error}); run: python -m autograder build")

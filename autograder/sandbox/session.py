@@ -83,7 +83,9 @@ class Session:
             made = self._find(step["path"])(*args, **kwargs)
             self._objects[step["as"]] = made
             if isinstance(made, torch.nn.Module):
-                made.eval().to(getattr(torch, step["dtype"]))
+                made.eval()
+                if step["dtype"] != "float32":  # what modules are made in
+                    made.to(getattr(torch, step["dtype"]))
             if step["weights"] is not None:
                 prefix = step["weights"]
                 state = {n: to_torch(t) for n, t in tensors.items() if n.startswith(prefix)}

@@ -7,6 +7,7 @@ constructs a module, loads weights and calls it is one round trip.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,16 @@ class StudentError(Exception):
             for file, line, function, text in list(error.get("frames") or ())[:8]
         )
         super().__init__(f"{self.type}: {self.text}")
+
+
+_SCALARS = (int, float, str, bool, type(None))
+
+
+@dataclass(frozen=True)
+class GivenConfig:
+    """A given ``Qwen3Config`` as an argument; student code receives the real class."""
+
+    values: Mapping[str, Any]
 
 
 class Other:
@@ -184,7 +195,9 @@ class Student:
                 if result is not None:
                     result.set(_decode(value, arrays))
             error = StudentError(reply["error"]) if "error" in reply else None
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            if error is None and len(reply["values"]) < len(steps):
+                raise ValueError("fewer values than steps")
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
             raise WorkerLost("it answered in a form that is not ours") from None
         if error is not None:
             raise error
@@ -197,9 +210,14 @@ class Student:
         return [self._tree(value) for value in values]
 
     def _tree(self, value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            value = Tensor.of(value)
-        if isinstance(value, Tensor):
+        kind = type(value)
+        if kind in _SCALARS:
+            return value
+        if kind is GivenConfig:
+            return {"$config": value.values}
+        if kind is np.ndarray:
+            value, kind = Tensor.of(value), Tensor
+        if kind is Tensor:
             # One copy of a tensor travels, however often a batch of steps uses it.
             name = self._names.get(id(value))
             if name is None:
@@ -207,18 +225,13 @@ class Student:
                 self._tensors[name] = value
                 self._kept.append(value)  # keeps id() from being used again
             return {"$t": name}
-        if isinstance(value, Handle):
+        if kind is Handle:
             return {"$h": value.number}
-        if isinstance(value, Mapping):
+        if kind is dict:
             return {str(key): self._tree(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
+        if kind in (list, tuple):
             return [self._tree(item) for item in value]
-        return value
-
-
-def config(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A given ``Qwen3Config`` as an argument; student code receives the real class."""
-    return {"$config": dict(values)}
+        raise TypeError(f"a check passes a {kind.__name__}, which has no form on the wire")
 
 
 def _decode(tree: Any, arrays: Mapping[str, Tensor]) -> Any:

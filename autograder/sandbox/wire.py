@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_MESSAGE = 64 << 20  # bytes
+MAX_HEADER = 16 << 20  # bytes of JSON, which takes many times its size once it is parsed
 MAX_TENSORS = 4096
+MAX_SIDES = 32  # dimensions of a tensor: what every numpy can hold
 _LENGTH = struct.Struct("<Q")
 
 # torch dtype -> (name in a safetensors header, numpy dtype of the raw bytes)
@@ -91,20 +93,28 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
         (length,) = _LENGTH.unpack_from(blob)
         if length > len(blob) - 8:
             raise WireError("the header is longer than the message")
+        if length > MAX_HEADER:
+            raise WireError(f"a header of {length} bytes; at most {MAX_HEADER} are read")
         header = json.loads(blob[8 : 8 + length])
         tree = json.loads(header.pop("__metadata__")["m"])
         if not isinstance(tree, dict) or len(header) > MAX_TENSORS:
             raise WireError("the message is not a tree, or has too many tensors")
         tensors = {}
         body = memoryview(blob)[8 + length :]
+        claimed = 0
         for name, entry in header.items():
             dtype, shape = _BY_CODE[entry["dtype"]], tuple(entry["shape"])
             begin, end = entry["data_offsets"]
+            if len(shape) > MAX_SIDES:
+                raise WireError(f"a tensor of {len(shape)} dimensions")
             if not all(type(n) is int and 0 <= n < 1 << 31 for n in (*shape, begin, end)):
                 raise WireError("a shape or offset is no number of a tensor")
             size = math.prod(shape) * _DTYPES[dtype][1].itemsize
             if end - begin != size or end > len(body):
                 raise WireError("a tensor's size does not fit its shape")
+            claimed += size
+            if claimed > len(body):
+                raise WireError("tensors share bytes")  # a small message must stay small
             tensors[str(name)] = Tensor(dtype, shape, bytes(body[begin:end]))
         return tree, tensors
     except WireError:

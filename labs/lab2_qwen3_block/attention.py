@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub c903feda8b65): fill in the TODOs.
+# Generated from the course's sources (stub a38e1f4e86d5): fill in the TODOs.
 """Lab 2, part 1: the attention of Qwen3.
 
 Fill in every TODO. Shapes are written as ``[batch, heads, seq, head_dim]``.
@@ -23,7 +23,7 @@ def rotate_half(x: torch.Tensor) -> torch.Tensor:
     Returns:
         ``[..., d]`` in the dtype of ``x``.
     """
-    # TODO lab2.rotate_half: rotate half
+    # TODO lab2.rotate_half: Rotate half
     raise NotImplementedError("TODO lab2.rotate_half: to be written")
 
 
@@ -33,7 +33,7 @@ class RotaryEmbedding(nn.Module):
     def __init__(self, config: Qwen3Config) -> None:
         """Prepare one frequency per pair: ``theta ** (-2i / head_dim)``, i < head_dim / 2."""
         super().__init__()
-        # TODO lab2.rotary_embedding: rotary embedding tables
+        # TODO lab2.rotary_embedding: Rotary embedding tables
         raise NotImplementedError("TODO lab2.rotary_embedding: to be written")
 
     def forward(self, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,7 +45,7 @@ class RotaryEmbedding(nn.Module):
         Returns:
             ``(cos, sin)``, each float32 ``[..., T, head_dim]``, made of two equal halves.
         """
-        # TODO lab2.rotary_embedding: rotary embedding tables
+        # TODO lab2.rotary_embedding: Rotary embedding tables
         raise NotImplementedError("TODO lab2.rotary_embedding: to be written")
 
 
@@ -63,7 +63,7 @@ def apply_rotary_pos_emb(
     Returns:
         The rotated ``(q, k)``, in the dtypes of ``q`` and ``k``.
     """
-    # TODO lab2.apply_rotary: apply the rotation
+    # TODO lab2.apply_rotary: Apply the rotation
     raise NotImplementedError("TODO lab2.apply_rotary: to be written")
 
 
@@ -77,7 +77,7 @@ def repeat_kv(x: torch.Tensor, n_rep: int) -> torch.Tensor:
     Returns:
         ``[B, kv_heads * n_rep, T, head_dim]``.
     """
-    # TODO lab2.repeat_kv: repeat key/value heads
+    # TODO lab2.repeat_kv: Repeat key/value heads
     raise NotImplementedError("TODO lab2.repeat_kv: to be written")
 
 
@@ -91,7 +91,7 @@ class Qwen3Attention(nn.Module):
     def __init__(self, config: Qwen3Config, layer_idx: int = 0) -> None:
         """Make the layers; ``head_dim`` comes from the config, never from hidden // heads."""
         super().__init__()
-        # TODO lab2.attention: qwen3attention
+        # TODO lab2.attention: Qwen3Attention
         raise NotImplementedError("TODO lab2.attention: to be written")
 
     def forward(
@@ -112,5 +112,5 @@ class Qwen3Attention(nn.Module):
         Returns:
             ``[B, T, hidden]`` in the dtype of ``hidden_states``.
         """
-        # TODO lab2.attention: qwen3attention
+        # TODO lab2.attention: Qwen3Attention
         raise NotImplementedError("TODO lab2.attention: to be written")

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub d0f0688a6b32): fill in the TODOs.
+# Generated from the course's sources (stub e78d9cf5697f): fill in the TODOs.
 """Lab 2, part 2: the MLP of Qwen3, and what a model costs.
 
 Fill in every TODO.
@@ -20,12 +20,12 @@ class Qwen3MLP(nn.Module):
     def __init__(self, config: Qwen3Config) -> None:
         """Make ``gate_proj``, ``up_proj`` (hidden to intermediate) and ``down_proj`` (back)."""
         super().__init__()
-        # TODO lab2.mlp: qwen3mlp
+        # TODO lab2.mlp: Qwen3MLP
         raise NotImplementedError("TODO lab2.mlp: to be written")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map ``[..., hidden]`` to ``[..., hidden]``, in the dtype of ``x``."""
-        # TODO lab2.mlp: qwen3mlp
+        # TODO lab2.mlp: Qwen3MLP
         raise NotImplementedError("TODO lab2.mlp: to be written")
 
 
@@ -37,17 +37,17 @@ def count_parameters(config: Qwen3Config) -> dict[str, int]:
         ``attention`` holds the four projections of all layers; ``norm`` every RMSNorm, q_norm
         and k_norm among them; a tied head (``tie_word_embeddings``) counts 0.
     """
-    # TODO lab2.count_parameters: count the parameters
+    # TODO lab2.count_parameters: Count the parameters
     raise NotImplementedError("TODO lab2.count_parameters: to be written")
 
 
 def weight_bytes(config: Qwen3Config, dtype: str) -> int:
     """Bytes that all weights take in ``dtype``: ``"float32"``, ``"float16"``, ``"bfloat16"``."""
-    # TODO lab2.weight_bytes: bytes of the weights
+    # TODO lab2.weight_bytes: Bytes of the weights
     raise NotImplementedError("TODO lab2.weight_bytes: to be written")
 
 
 def kv_cache_bytes(config: Qwen3Config, tokens: int, batch: int, dtype: str) -> int:
     """Bytes that the keys and values of ``tokens`` tokens take, for ``batch`` sequences."""
-    # TODO lab2.kv_cache_bytes: bytes of the kv cache
+    # TODO lab2.kv_cache_bytes: Bytes of the KV cache
     raise NotImplementedError("TODO lab2.kv_cache_bytes: to be written")

@@ -1,0 +1,94 @@
+"""``audit``: proves what a lab promises, one line per promise, and goes on after a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from autograder.authoring import prove_cases, prove_sources, prove_words
+from autograder.authoring.place import NotProvedError, Place
+
+MAX_BREACHES = 12  # shown per promise
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is promised, and the function that looks for breaches (what, where, the mend)."""
+
+    text: str
+    breaches: Callable[[Place], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a promise; ``doubt`` says why it could be neither proved nor refuted."""
+
+    promise: str
+    breaches: tuple[str, ...] = ()
+    doubt: str = ""
+
+
+def _scores(place: Place) -> Iterable[str]:
+    # The engine is needed by this promise alone.
+    from autograder.authoring import prove_scores
+
+    return prove_scores.breaches(place)
+
+
+PROMISES = (
+    Promise("lab.toml can be read, its points sum to 100", lambda place: [] if place.lab else []),
+    Promise("stubs are what their solutions give", prove_sources.stale_stubs),
+    Promise("stubs keep every signature and docstring", prove_sources.other_faces),
+    Promise("notebooks are what their sources give", prove_sources.stale_notebooks),
+    Promise("no line of the solution stands where students read", prove_sources.leaks),
+    Promise("every exercise has TODO, checks and hint", prove_words.exercises),
+    Promise("every check is described in two languages", prove_words.docstrings),
+    Promise("every message says the same in two languages", prove_words.messages),
+    Promise("every message that code asks for exists", prove_words.absent_messages),
+    Promise("checks and recipes belong together", prove_cases.unmatched),
+    Promise("public cases are what their recipes give", prove_cases.stale),
+    Promise("stubs score 0 and solutions 100, hidden cases included", _scores),
+)
+
+
+def verdict(promise: Promise, place: Place) -> Verdict:
+    """Look for breaches of one promise. Whatever goes wrong on the way is one, too."""
+    try:
+        return Verdict(promise.text, tuple(promise.breaches(place)))
+    except NotProvedError as error:
+        return Verdict(promise.text, doubt=str(error))
+    except ValueError as error:  # our own errors are finished sentences
+        return Verdict(promise.text, (str(error),))
+    except Exception as error:
+        return Verdict(promise.text, (f"could not be looked into: {type(error).__name__}: {error}",))
+
+
+def run(lab_name: str, promises: Sequence[Promise] = PROMISES) -> int:
+    """Prove the promises of a lab and print what became of them.
+
+    Returns:
+        0 when none is broken, 1 when one is.
+
+    Raises:
+        LabError: no lab goes by that name.
+    """
+    place = Place.find(lab_name)
+    broken = 0
+    for promise in promises:
+        found = verdict(promise, place)
+        broken += bool(found.breaches)
+        print(said(found), flush=True)
+    print(f"{place.name}: {len(promises) - broken} of {len(promises)} promises are not broken")
+    return 1 if broken else 0
+
+
+def said(found: Verdict) -> str:
+    """A verdict as lines of a terminal."""
+    if found.doubt:
+        return f"?       {found.promise}\n          not proved: {found.doubt}"
+    if not found.breaches:
+        return f"ok      {found.promise}"
+    lines = [f"          {breach}" for breach in found.breaches[:MAX_BREACHES]]
+    if len(found.breaches) > MAX_BREACHES:
+        lines.append(f"          … and {len(found.breaches) - MAX_BREACHES} more")
+    return "\n".join((f"FAILED  {found.promise}", *lines))

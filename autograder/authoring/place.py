@@ -1,0 +1,74 @@
+"""Where the sources of one lab lie. Another root makes the same promises about a copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from autograder.course import labfile
+from autograder.course.records import Lab
+
+
+class NotProvedError(Exception):
+    """A promise that this machine can neither prove nor refute; the text says why."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The checkout at ``root`` and the lab ``name`` (a folder of ``labs``) in it."""
+
+    root: Path
+    name: str
+
+    @classmethod
+    def find(cls, lab_name: str, root: Path = labfile.ROOT) -> Place:
+        """The lab that goes by a name or number.
+
+        Raises:
+            LabError: none does.
+        """
+        return cls(root, labfile.find_lab(lab_name, root / "labs").name)
+
+    @cached_property
+    def lab(self) -> Lab:
+        """What ``lab.toml`` says.
+
+        Raises:
+            LabError: see :func:`autograder.course.labfile.load`.
+        """
+        return labfile.load(self.folder)
+
+    @property
+    def folder(self) -> Path:
+        """The lab as students get it."""
+        return self.root / "labs" / self.name
+
+    @property
+    def solutions(self) -> Path:
+        """The folder that holds the solutions of every lab."""
+        return self.root / "solutions"
+
+    @property
+    def solution(self) -> Path:
+        """The solution of this lab."""
+        return self.solutions / self.name
+
+    @property
+    def cases(self) -> Path:
+        """The public cases."""
+        return self.folder / "cases.safetensors"
+
+    @property
+    def notebooks(self) -> tuple[Path, ...]:
+        """The sources of the lab's notebooks; each is generated beside its source."""
+        return tuple(sorted((self.root / "notebooks").glob(f"{self.name}*.py")))
+
+    def shown(self, path: Path) -> str:
+        """``path`` as a reader of the checkout knows it."""
+        return path.relative_to(self.root).as_posix()
+
+
+def read(path: Path) -> str:
+    """The text of a source of ours."""
+    return path.read_text(encoding="utf-8")

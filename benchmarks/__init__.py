@@ -1,0 +1,1 @@
+"""What grading costs, beside what the same checks cost otherwise: ``make bench``."""

@@ -1,0 +1,135 @@
+"""The sides of the comparison, each a command that is measured from outside."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from autograder.course.labfile import ROOT, SOLUTIONS
+from autograder.course.records import Lab
+from autograder.grading import secret
+from benchmarks import hand_ins
+from benchmarks.measure import Run, run
+
+PYTHON = sys.executable
+SECRET = "a secret that only benchmarks use\n"
+
+
+class BenchmarkError(RuntimeError):
+    """The figures would not mean what they say; the text says why."""
+
+
+class Sides:
+    """Everything that is measured for one lab, in a folder that is thrown away.
+
+    Args:
+        lab: what is graded.
+        folder: empty; holds the class, the secret, the reports.
+        size: hand-ins of the class, a multiple of 10.
+        sample: hand-ins of each kind that cold pytest runs on.
+    """
+
+    def __init__(self, lab: Lab, folder: Path, size: int, sample: dict[str, int]) -> None:
+        self._lab = lab
+        self._folder = folder
+        self._size = size
+        self._solution = SOLUTIONS / lab.name
+        made = hand_ins.make(folder / "class", lab, size)
+        self._sample = hand_ins.sample(made, sample)
+        self._secret = folder / "secret"
+        self._secret.write_text(SECRET)
+        # Builds the hidden cases and the byte code, so that no measured run does.
+        self._grade(self._solution)
+        (self._hidden,) = (folder / "out").rglob("*.safetensors")
+
+    def import_torch(self) -> float:
+        """CPU seconds of ``import torch`` in a fresh process: the unit of three ratios."""
+        return run([PYTHON, "-c", "import torch"]).cpu
+
+    def ours(self) -> dict[str, Any]:
+        """The whole command line program on the whole class; ``cpu`` is seconds per hand-in."""
+        before = self._cached()
+        finished = self._grade(self._folder / "class")
+        if self._cached() != before:
+            raise BenchmarkError("the reference process ran within a measured run")
+        record = json.loads((self._folder / "out" / "class.json").read_text(encoding="utf-8"))
+        return {
+            "cpu": finished.cpu / self._size,
+            "wall": finished.wall / self._size,
+            "cases": record["cases"],
+            "checks": sum(len(e["checks"]) for e in record["lab"]["exercises"]),
+            "isolation": record["isolation"]["level"],
+            "as_expected": self._as_expected(record),
+        }
+
+    def cold(self) -> dict[str, Any]:
+        """One pytest process per hand-in of the sample; ``cpu`` is weighted to the class."""
+        raw: dict[str, list[float]] = {kind: [] for kind in self._sample}
+        items = set()
+        for kind, paths in self._sample.items():
+            for path in paths:
+                finished = run(self._pytest(path), statuses=(0, 1))
+                raw[kind].append(finished.cpu)
+                ended = re.findall(r"(\d+) (passed|failed)", finished.output)
+                items.add(sum(int(number) for number, _ in ended))
+                if (kind == "right") != (not any(word == "failed" for _, word in ended)):
+                    raise BenchmarkError(f"{path.name}: cold pytest says {ended}")
+        means = {kind: fmean(figures) for kind, figures in raw.items()}
+        cpu = sum(hand_ins.SHARES[kind] * mean for kind, mean in means.items())
+        return {"cpu": cpu, **means, "raw": raw, "items": sorted(items)}
+
+    def bare(self) -> dict[str, Any]:
+        """Direct calls of everything a right hand-in is asked, in one warm process."""
+        out = self._folder / "bare.json"
+        run([*self._pytest(self._solution), "-p", "benchmarks.bare", "--bare-out", str(out)])
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return found
+
+    def make_test(self) -> float:
+        """What ``make test`` runs, on the solution; CPU seconds."""
+        command = [PYTHON, "-m", "autograder", "test", "--lab", self._lab.name]
+        # 1: a check that waits for real weights is not passed without them.
+        return run([*command, "--folder", str(self._solution)], statuses=(0, 1)).cpu
+
+    def reference(self) -> float:
+        """The process that builds the hidden cases, by itself; CPU seconds."""
+        out = self._folder / "reference.safetensors"
+        key = secret.find(self._secret, self._folder).hex()
+        command = [PYTHON, "-m", "autograder.reference.build", self._lab.name, str(out)]
+        return run(command, stdin=key + "\n").cpu
+
+    def _grade(self, submissions: Path) -> Run:
+        command = [PYTHON, "-m", "autograder", "grade", str(submissions)]
+        command += ["--lab", self._lab.name, "--secret-file", str(self._secret)]
+        record = self._folder / "out" / "class.json"
+        record.unlink(missing_ok=True)
+        # 1: points that wait for a person, such as those of a check on real weights.
+        finished = run([*command, "--out", str(record.parent)], statuses=(0, 1))
+        if not record.exists():  # 1 is a traceback's exit status, too
+            raise BenchmarkError(f"grading did not finish: {finished.output.strip()[-500:]}")
+        return finished
+
+    def _pytest(self, hand_in: Path) -> list[str]:
+        command = [PYTHON, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
+        command += [str(self._lab.folder / "checks"), "-p", "autograder.harness.plugin"]
+        command += ["--lab-folder", str(self._lab.folder), "--hidden-cases", str(self._hidden)]
+        return [*command, "--hand-in", str(hand_in), "--rootdir", str(ROOT)]
+
+    def _cached(self) -> list[tuple[str, int, int]]:
+        """What changes when the hidden cases are built anew."""
+        found = [(path.name, path.stat()) for path in (self._folder / "out").rglob("*.safetensors")]
+        return [(name, stat.st_ino, stat.st_mtime_ns) for name, stat in found]
+
+    def _as_expected(self, record: dict[str, Any]) -> dict[str, int]:
+        """How many of each kind came out as they should; a wrong one has to lose points."""
+        good = dict.fromkeys(hand_ins.KINDS, 0)
+        for hand_in in record["hand_ins"]:
+            kind, score = hand_in["student"].split("_")[0], hand_in["score"]
+            full = score["earned"] == score["gradable"] > 0
+            zero = score["earned"] == 0
+            good[kind] += {"right": full, "wrong": not full and not zero, "stub": zero}[kind]
+        return good

@@ -1,0 +1,132 @@
+"""The benchmark measures what it says: class, CPU time, the same work on every side, bars."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder.course import labfile
+from autograder.course.load_lab import read_sources
+from benchmarks import bench, hand_ins, measure
+
+LAB = labfile.load(labfile.find_lab("2"))
+SECONDS = {
+    "import_torch": 1.0,
+    "ours": 0.1,
+    "cold": 2.0,
+    "cold_right": 2.2,
+    "bare": 0.05,
+    "make_test": 1.5,
+    "reference": 2.0,
+}
+BURN = "import time\nwhile time.process_time() < 0.4: pass"
+
+
+def test_a_class_has_right_wrong_and_untouched_hand_ins(tmp_path: Path) -> None:
+    made = hand_ins.make(tmp_path, LAB, 20)
+    assert {kind: len(paths) for kind, paths in made.items()} == {
+        "right": 12,
+        "wrong": 6,
+        "stub": 2,
+    }
+    solution, _ = read_sources(labfile.SOLUTIONS / LAB.name, LAB.files)
+    stub, _ = read_sources(LAB.folder, LAB.files)
+    right, wrong, stubs = (
+        [read_sources(path, LAB.files)[0] for path in made[kind]] for kind in hand_ins.KINDS
+    )
+    assert right[0] == solution
+    assert len({str(files) for files in right}) == 12
+    assert stubs == [stub, stub]
+    for files in wrong:
+        assert sum(files[name] != solution[name] for name in LAB.files) == 1
+    assert len({str(files) for files in wrong}) == 6
+
+
+def test_a_class_that_cannot_be_shared_out_evenly_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="multiple of 10"):
+        hand_ins.make(tmp_path, LAB, 15)
+
+
+def test_a_sample_is_spread_over_the_class(tmp_path: Path) -> None:
+    paths = [Path(str(number)) for number in range(60)]
+    assert [p.name for p in hand_ins.sample({"right": paths}, {"right": 3})["right"]] == [
+        "0",
+        "20",
+        "40",
+    ]
+
+
+def test_cpu_time_of_grandchildren_counts() -> None:
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BURN!r}])"
+    assert 0.4 <= measure.run([sys.executable, "-c", script]).cpu < 3
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")
+def test_cpu_time_of_orphans_counts() -> None:
+    # In a process of its own: pytest itself should not become a reaper.
+    orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {BURN!r}])"
+    script = (
+        "import sys; from benchmarks import measure; measure.adopt_orphans();"
+        f"print(measure.run([sys.executable, '-c', {orphan!r}]).cpu)"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script], cwd=labfile.ROOT, capture_output=True, text=True, check=True
+    )
+    assert 0.4 <= float(finished.stdout) < 3
+
+
+def test_a_command_that_fails_is_an_error_and_says_why() -> None:
+    with pytest.raises(measure.CommandFailed, match="status 3(?s:.*)no such lab"):
+        measure.run([sys.executable, "-c", "import sys; print('no such lab'); sys.exit(3)"])
+
+
+def test_ratios_are_medians_of_the_rounds_and_held_against_their_bars() -> None:
+    slow = dict.fromkeys(SECONDS, 0.0) | {name: 3 * value for name, value in SECONDS.items()}
+    odd = SECONDS | {"ours": 10.0}
+    found = bench.summary([SECONDS, slow, odd])
+    assert found["cpu_ratio_cold_pytest"] == 20.0
+    assert found["cpu_over_bare_calls"] == 2.0
+    assert found["make_test_over_import_torch"] == 1.5
+    assert found["cold_over_import_torch"] == 2.2
+    assert found["reference_over_import_torch"] == 2.0
+    assert found["rounds"] == 3
+    assert all(bar["met"] for bar in found["bars"].values())
+
+
+@pytest.mark.parametrize(
+    ("side", "seconds", "missed"),
+    [
+        ("ours", 0.201, {"cpu_ratio_cold_pytest", "cpu_over_bare_calls"}),
+        ("make_test", 1.9, {"make_test_over_import_torch"}),
+        ("cold_right", 2.6, {"cold_over_import_torch"}),
+        ("reference", 4.1, {"reference_over_import_torch"}),
+    ],
+)
+def test_a_bar_is_missed(side: str, seconds: float, missed: set[str]) -> None:
+    bars = bench.summary([SECONDS | {side: seconds}])["bars"]
+    assert {name for name, bar in bars.items() if not bar["met"]} == missed
+
+
+@pytest.mark.slow
+def test_a_quick_run_writes_all_figures(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    script = [sys.executable, str(labfile.ROOT / "benchmarks" / "bench.py")]
+    finished = subprocess.run(
+        [*script, "--quick", "--results", str(results)], capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stderr
+    found = json.loads(results.read_text(encoding="utf-8"))
+    assert set(bench.RATIOS) <= set(found)
+    assert set(found["bars"]) == set(bench.RATIOS)
+    assert found["class"]["size"] == 10
+    counts = found["counts"]
+    assert counts["graded_as_expected"] == {"right": 6, "wrong": 3, "stub": 1}
+    assert counts["ours"]["checks"] == counts["cold"]["checks"] == len(LAB.checks)
+    assert counts["ours"]["cases"] == counts["cold"]["cases"] == counts["bare"]["cases"]
+    assert counts["ours"]["call"] == counts["cold"]["call"] > 100
+    assert len(found["raw"]) == found["rounds"] == 1
+    assert found["labs"] == {}
