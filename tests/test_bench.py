@@ -80,7 +80,7 @@ def test_cpu_time_of_orphans_counts() -> None:
 
 
 def test_a_command_that_fails_is_an_error_and_says_why() -> None:
-    with pytest.raises(measure.CommandFailed, match="status 3(?s:.*)no such lab"):
+    with pytest.raises(measure.CommandFailed, match=r"(?s)status 3.*no such lab"):
         measure.run([sys.executable, "-c", "import sys; print('no such lab'); sys.exit(3)"])
 
 

@@ -28,6 +28,10 @@ class Verdict:
     doubt: str = ""
 
 
+def _lab(place: Place) -> Iterable[str]:
+    return () if place.lab.points == 100 else ("lab.toml: the points do not sum to 100",)
+
+
 def _scores(place: Place) -> Iterable[str]:
     # The engine is needed by this promise alone.
     from autograder.authoring import prove_scores
@@ -36,7 +40,7 @@ def _scores(place: Place) -> Iterable[str]:
 
 
 PROMISES = (
-    Promise("lab.toml can be read, its points sum to 100", lambda place: [] if place.lab else []),
+    Promise("lab.toml can be read, its points sum to 100", _lab),
     Promise("stubs are what their solutions give", prove_sources.stale_stubs),
     Promise("stubs keep every signature and docstring", prove_sources.other_faces),
     Promise("notebooks are what their sources give", prove_sources.stale_notebooks),
@@ -60,7 +64,8 @@ def verdict(promise: Promise, place: Place) -> Verdict:
     except ValueError as error:  # our own errors are finished sentences
         return Verdict(promise.text, (str(error),))
     except Exception as error:
-        return Verdict(promise.text, (f"could not be looked into: {type(error).__name__}: {error}",))
+        what = f"could not be looked into: {type(error).__name__}: {error}"
+        return Verdict(promise.text, (what,))
 
 
 def run(lab_name: str, promises: Sequence[Promise] = PROMISES) -> int:
@@ -73,12 +78,14 @@ def run(lab_name: str, promises: Sequence[Promise] = PROMISES) -> int:
         LabError: no lab goes by that name.
     """
     place = Place.find(lab_name)
-    broken = 0
+    broken = doubted = 0
     for promise in promises:
         found = verdict(promise, place)
         broken += bool(found.breaches)
+        doubted += bool(found.doubt)
         print(said(found), flush=True)
-    print(f"{place.name}: {len(promises) - broken} of {len(promises)} promises are not broken")
+    kept = len(promises) - broken - doubted
+    print(f"{place.name}: {kept} promises kept, {broken} broken, {doubted} not proved")
     return 1 if broken else 0
 
 

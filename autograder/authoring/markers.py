@@ -59,7 +59,8 @@ def stub_of(text: str, name: str, hints: dict[str, str]) -> str:
     Raises:
         MarkerError: markers do not pair up, or an exercise has no words.
     """
-    ids = [exercise for exercise, _, _ in blocks(text, name)]
+    for _ in blocks(text, name):
+        pass  # raises where markers do not pair up
     out: list[str] = []
     inside = False
     for line in text.splitlines():
@@ -75,5 +76,4 @@ def stub_of(text: str, name: str, hints: dict[str, str]) -> str:
             inside = False
         elif not inside:
             out.append(line)
-    assert len(ids) == sum(1 for line in out if "raise NotImplementedError" in line)
     return "\n".join(out) + "\n"

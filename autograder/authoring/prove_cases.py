@@ -60,12 +60,11 @@ def differences(kept: Sequence[Case], made: Sequence[Case]) -> Iterator[str]:
     Configs, scalars and whole numbers have to be equal, other tensors up to ``TOLERANCE``.
     """
     old, new = {case.name: case for case in kept}, {case.name: case for case in made}
-    for name in old.keys() | new.keys() if old.keys() != new.keys() else ():
-        if name not in new:
-            yield f"no recipe gives the case {name} any more"
-        elif name not in old:
-            yield f"the case {name} is absent"
-    for name in old.keys() & new.keys():
+    for name in sorted(old.keys() - new.keys()):
+        yield f"no recipe gives the case {name} any more"
+    for name in sorted(new.keys() - old.keys()):
+        yield f"the case {name} is absent"
+    for name in sorted(old.keys() & new.keys()):
         one, other = old[name], new[name]
         for part in ("recipe", "hidden", "about", "config", "values"):
             if getattr(one, part) != getattr(other, part):
@@ -73,7 +72,7 @@ def differences(kept: Sequence[Case], made: Sequence[Case]) -> Iterator[str]:
         if one.tensors.keys() != other.tensors.keys():
             odd = ", ".join(sorted(one.tensors.keys() ^ other.tensors.keys()))
             yield f"the case {name} has other tensors ({odd})"
-        for key in one.tensors.keys() & other.tensors.keys():
+        for key in sorted(one.tensors.keys() & other.tensors.keys()):
             if not _near(one.tensors[key], other.tensors[key]):
                 yield f"the case {name} has other values in {key}"
 
@@ -97,6 +96,7 @@ def unmatched(place: Place) -> Iterator[str]:
     wanted = _recipes_of_checks(place)
     listed = {check.name: check for check in place.lab.checks}
     toml = place.shown(place.folder / "lab.toml")
+    recipes_file = place.shown(place.solution / "cases.py")
     for test, (path, names) in wanted.items():
         where = f"{place.shown(path)}: {test}"
         if test not in listed:
@@ -106,10 +106,10 @@ def unmatched(place: Place) -> Iterator[str]:
         for name in names:
             optional = name.endswith(_REAL) and test in listed and listed[test].optional
             if name not in known and not optional:
-                yield f"{where} asks for {name}, but {place.shown(place.solution)}/cases.py has none"
+                yield f"{where} asks for {name}, and {recipes_file} has no such recipe"
     used = {name for _, names in wanted.values() for name in names}
     for name in sorted(known - used):
-        yield f"{place.shown(place.solution)}/cases.py: no check uses the recipe {name}; delete it"
+        yield f"{recipes_file}: no check uses the recipe {name}; delete it"
 
 
 def _recipes_of_checks(place: Place) -> dict[str, tuple[Path, tuple[str, ...]]]:

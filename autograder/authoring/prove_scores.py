@@ -30,23 +30,36 @@ def breaches(place: Place) -> Iterator[str]:
         made = recipes.build(recipes.of_lab(place.solution), key)
         write_private(hidden, cases.dump(made))
         stub, solution = _graded(place, Options(hidden_cases=hidden, order_seed=key))
-        seed = folder / "secret"
-        again = f" (to repeat: {secret.VARIABLE}={seed.read_text().strip()})" if seed.exists() else ""
-    for result in _of_all_checks(place.lab, stub):
+        found = [*_stub_faults(place.lab, stub), *_solution_faults(place.lab, solution)]
+        if found and (folder / "secret").exists():
+            drawn = (folder / "secret").read_text().strip()
+            yield f"with the hidden cases of {secret.VARIABLE}={drawn} (set it to repeat this):"
+    yield from found
+
+
+def _stub_faults(lab: Lab, stub: HandIn) -> Iterator[str]:
+    for result in _of_all_checks(lab, stub):
         if result.outcome is not Outcome.NOT_STARTED:
-            yield f"stub: {_said(result)}, but a stub is not started{again}"
-    optional = {check.name for check in place.lab.checks if check.optional}
-    for result in _of_all_checks(place.lab, solution):
+            yield f"stub: {_said(result)}, but nothing in a stub is started"
+    yield from _wrong_score(lab, stub, 0)
+
+
+def _solution_faults(lab: Lab, solution: HandIn) -> Iterator[str]:
+    optional = {check.name for check in lab.checks if check.optional}
+    for result in _of_all_checks(lab, solution):
         ungraded = result.outcome is Outcome.NOT_GRADED and result.check in optional
         if result.outcome is not Outcome.PASSED and not ungraded:
-            yield f"solution: {_said(result)}, but a solution passes{again}"
-    for name, hand_in, wanted in (("stub", stub, 0), ("solution", solution, place.lab.points)):
-        score = points_of(place.lab, hand_in.results)
-        if (score.earned, score.undecided) != (wanted, 0):
-            yield (
-                f"{name}: earns {score.earned} points, {score.undecided} undecided; "
-                f"it has to earn {wanted}"
-            )
+            yield f"solution: {_said(result)}, but a solution passes"
+    yield from _wrong_score(lab, solution, lab.points)
+
+
+def _wrong_score(lab: Lab, hand_in: HandIn, wanted: int) -> Iterator[str]:
+    score = points_of(lab, hand_in.results)
+    if (score.earned, score.undecided) != (wanted, 0):
+        yield (
+            f"{hand_in.student}: earns {score.earned} points, {score.undecided} are undecided; "
+            f"it has to earn {wanted}"
+        )
 
 
 def _graded(place: Place, options: Options) -> tuple[HandIn, HandIn]:

@@ -10,9 +10,8 @@ from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import ClassRecord, HandIn, Message
 from autograder.course.score import points_of
-from autograder.grading import intake, secret
+from autograder.grading import intake, prepare, secret
 from autograder.grading.engine import Engine, EngineError, Options
-from autograder.grading.prepare import Reference
 from autograder.grading.versions import versions
 from autograder.report import write
 from autograder.report.escape import line
@@ -45,12 +44,16 @@ def run(
     lab = labfile.load(labfile.find_lab(lab_name))
     entries = intake.find(submissions, lab)
     key = secret.find(secret_file, out)
-    reference = Reference(lab.name, out, key, weights)
-    prepared = reference.wait()
+    hidden = prepare.hidden_cases(lab.name, out, key)
+    real = None
+    if weights:
+        try:
+            real = prepare.real_weights(lab.name, out, weights)
+        except prepare.PrepareError as error:
+            say("no_weights", text=error)  # those checks stay ungraded, all others count
     options = Options(
-        hidden_cases=prepared.hidden,
-        real_cases=prepared.real,
-        weights=prepared.weights,
+        hidden_cases=hidden,
+        real=real,
         jobs=max(1, min(jobs, len(entries))),
         order_seed=key,
     )

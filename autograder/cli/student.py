@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from autograder.course import labfile
 from autograder.course.records import ClassRecord, Lab
-from autograder.grading import intake
+from autograder.grading import intake, prepare
 from autograder.grading.engine import Engine, EngineError, Options
+from autograder.grading.prepare import RealWeights
 from autograder.report.board import scoreboard
 
 
@@ -23,9 +25,10 @@ def test(lab_name: str, folder: Path | None, match: str, weights: str | None, la
     lab = labfile.load(labfile.find_lab(lab_name))
     chosen = _chosen(lab, match)
     shown = folder or lab.folder
+    real = _real(lab, weights)
     submission = intake.read(intake.Entry("you", shown), lab)
     try:
-        with Engine(lab, Options(checks=chosen, shown_folder=str(shown))) as engine:
+        with Engine(lab, Options(checks=chosen, shown_folder=str(shown), real=real)) as engine:
             engine.wait_ready()
             (hand_in,) = engine.grade(iter([submission]))
             record = ClassRecord(lab, engine.isolation, {}, (hand_in,))
@@ -35,6 +38,18 @@ def test(lab_name: str, folder: Path | None, match: str, weights: str | None, la
     text, passed = scoreboard(record, chosen, language)
     print(text)
     return 0 if passed else 1
+
+
+def _real(lab: Lab, weights: str | None) -> RealWeights | None:
+    if not weights:
+        return None
+    try:
+        # Beside nothing of the student's: the file holds only what the checks compare with.
+        folder = Path(tempfile.mkdtemp(prefix="qwen3-labs-"))
+        return prepare.real_weights(lab.name, folder, weights)
+    except prepare.PrepareError as error:
+        print(f"autograder: {error}", file=sys.stderr)
+        return None
 
 
 def debug(lab_name: str, folder: Path | None, match: str) -> int:

@@ -24,6 +24,7 @@ from autograder.course.records import (
     Outcome,
     Submission,
 )
+from autograder.grading.prepare import RealWeights
 from autograder.sandbox.jail import level
 from autograder.sandbox.spawned import clean_environment, command
 
@@ -39,14 +40,12 @@ class Options:
     """How to grade: hidden cases (or None), hand-ins at a time, fork or spawn, shown paths."""
 
     hidden_cases: Path | None = None
-    real_cases: Path | None = None
-    weights: Path | None = None
+    real: RealWeights | None = None
     jobs: int = 1
     order_seed: bytes = b""
     checks: tuple[str, ...] = ()  # empty: all
     shown_folder: str = ""  # in tracebacks; empty: the lab's name
     spawn: bool = field(default_factory=lambda: wants_spawn())
-    extra_memory_mib: int = 0
 
 
 def wants_spawn() -> bool:
@@ -65,9 +64,9 @@ class Engine:
         self._judge: subprocess.Popen[bytes] | None = None
         self.counts: Mapping[str, int] = {}
         self.isolation = Isolation("weak", (), "spawn" if options.spawn else "fork")
-        self._start()
 
     def __enter__(self) -> Engine:
+        self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,7 +84,8 @@ class Engine:
                 process.stdout.close()
 
     def _start(self) -> None:
-        memory = str((self._lab.limits.memory_mib + self._options.extra_memory_mib) << 20)
+        real = self._options.real
+        memory = str((self._lab.limits.memory_mib + (real.memory_mib if real else 0)) << 20)
         control = "-"
         inherited: tuple[int, ...] = ()
         judge_end: socket.socket | None = None
@@ -115,13 +115,13 @@ class Engine:
             judge_end.close()
 
     def _mapping(self) -> list[str]:
-        return [] if self._options.weights is None else [str(self._options.weights)]
+        real = self._options.real
+        return [] if real is None else [str(real.folder), *real.prefixes]
 
     def _case_files(self) -> list[str]:
-        files = {
-            "--hidden-cases": self._options.hidden_cases,
-            "--real-cases": self._options.real_cases,
-        }
+        options = self._options
+        real = options.real.cases if options.real else None
+        files = {"--hidden-cases": options.hidden_cases, "--real-cases": real}
         return [part for name, path in files.items() if path for part in (name, str(path))]
 
     def wait_ready(self) -> None:

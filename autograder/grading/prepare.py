@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,51 +18,52 @@ class PrepareError(ValueError):
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Files of cases; ``weights`` is the local folder of real weights, or None."""
+class RealWeights:
+    """Cases on real weights, and what the zygote maps for them."""
 
-    hidden: Path | None
-    real: Path | None = None
-    weights: Path | None = None
+    cases: Path
+    folder: Path
+    prefixes: tuple[str, ...]
+    memory_mib: int
 
 
-class Reference:
-    """The process that computes expectations, running beside whatever else starts up."""
+def hidden_cases(lab: str, out: Path, secret: bytes) -> Path:
+    """File of the hidden cases for this secret, built unless it is there already.
 
-    def __init__(self, lab: str, out: Path, secret: bytes | None, weights: str | None) -> None:
-        self._hidden: Path | None = None
-        self._processes: list[subprocess.Popen[str]] = []
-        if secret is not None and (SOLUTIONS / lab / "cases.py").is_file():
-            self._hidden = out / ".cases" / f"{digest_of_cases(lab, secret)}.safetensors"
-            if not self._hidden.exists():
-                self._start([lab, str(self._hidden)], secret.hex())
-        self._weights = weights
+    Raises:
+        PrepareError: they could not be built, for instance in a copy without solutions.
+    """
+    if not (SOLUTIONS / lab / "cases.py").is_file():
+        raise PrepareError(f"solutions/{lab}/cases.py: absent; grading needs an instructor's copy")
+    path = out / ".cases" / f"{digest_of_cases(lab, secret)}.safetensors"
+    if not path.exists():
+        _reference(["hidden", lab, str(path)], secret.hex())
+    return path
 
-    def _start(self, arguments: list[str], first_line: str) -> None:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "autograder.reference.build", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-        )
-        assert process.stdin is not None
-        process.stdin.write(first_line + "\n")
-        process.stdin.close()
-        self._processes.append(process)
 
-    def wait(self) -> Prepared:
-        """Wait for the files.
+def real_weights(lab: str, out: Path, weights: str) -> RealWeights:
+    """Cases on real Qwen3 weights, computed by the reference process.
 
-        Raises:
-            PrepareError: a process failed; the text carries what it said last.
-        """
-        for process in self._processes:
-            assert process.stdout is not None
-            said = process.stdout.read()
-            if process.wait() != 0:
-                last = (said.strip().splitlines() or ["no message"])[-1]
-                raise PrepareError(f"the cases could not be built: {last}")
-        return Prepared(self._hidden)
+    Raises:
+        PrepareError: the weights are not to be had, or are no dense Qwen3.
+    """
+    path = out / ".cases" / "real.safetensors"
+    said = json.loads(_reference(["real", lab, str(path), weights], ""))
+    return RealWeights(path, Path(said["folder"]), tuple(said["prefixes"]), said["mib"])
+
+
+def _reference(arguments: list[str], first_line: str) -> str:
+    """Run the process that knows the answers; returns the last line it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder.reference.build", *arguments],
+        input=first_line + "\n",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    last = (done.stdout.strip().splitlines() or [""])[-1]
+    if done.returncode != 0:
+        raise PrepareError(f"the cases could not be built: {last or 'no message'}")
+    return last

@@ -82,8 +82,8 @@ def draft(
     return Draft(about, tensors or {}, config or {}, values)
 
 
-def of_lab(solution: Path) -> tuple[Recipe, ...]:
-    """The recipes of ``solutions/<lab>/cases.py``, in their order.
+def module_of(solution: Path) -> Any:
+    """The module ``solutions/<lab>/cases.py``.
 
     Raises:
         CasesError: the file is absent (a student bundle has none).
@@ -94,6 +94,16 @@ def of_lab(solution: Path) -> tuple[Recipe, ...]:
         raise CasesError(f"{path}: not found; only instructors' copies can build cases")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def of_lab(solution: Path) -> tuple[Recipe, ...]:
+    """The recipes of ``solutions/<lab>/cases.py``, in their order.
+
+    Raises:
+        CasesError: the file is absent.
+    """
+    module = module_of(solution)
     found = [(name, item) for name, item in vars(module).items() if isinstance(item, Recipe)]
     return tuple(replace(item, name=name) for name, item in found)
 
@@ -106,18 +116,15 @@ def build(recipes: Sequence[Recipe], secret: bytes | None) -> tuple[Case, ...]:
         for number in range(item.hidden if hidden else item.public):
             seed = b"|".join((secret or PUBLIC_SEED, item.name.encode(), b"%d" % number))
             made = item.make(Draw(seed, hidden=hidden))
-            cases.append(
-                Case(
-                    name=f"{item.name}-{'hidden' if hidden else 'public'}-{number}",
-                    recipe=item.name,
-                    hidden=hidden,
-                    about=made.about,
-                    config=made.config,
-                    tensors={name: from_torch(_narrow(t)) for name, t in made.tensors.items()},
-                    values=made.values,
-                )
-            )
+            name = f"{item.name}-{'hidden' if hidden else 'public'}-{number}"
+            cases.append(finish(made, name, item.name, hidden=hidden))
     return tuple(cases)
+
+
+def finish(made: Draft, name: str, recipe_name: str, *, hidden: bool) -> Case:
+    """A case of a draft: its tensors as bytes."""
+    tensors = {key: from_torch(_narrow(tensor)) for key, tensor in made.tensors.items()}
+    return Case(name, recipe_name, hidden, made.about, made.config, tensors, made.values)
 
 
 def _narrow(tensor: torch.Tensor) -> torch.Tensor:

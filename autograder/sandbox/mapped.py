@@ -1,4 +1,7 @@
-"""Real weights, mapped once in the zygote: every forked worker shares the pages."""
+"""Real weights: read from a Hugging Face folder by prefix, and mapped once in the zygote.
+
+Every forked worker shares the zygote's pages; requests name the weights by their prefix.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,46 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-_tensors: dict[str, torch.Tensor] = {}
 
-
-def tensors(prefix: str) -> dict[str, torch.Tensor]:
-    """The mapped tensors whose names start with ``prefix``, under their full names."""
-    return {name: tensor for name, tensor in _tensors.items() if name.startswith(prefix)}
-
-
-def load(folder: Path, prefixes: tuple[str, ...]) -> None:
-    """Map the tensors of a Hugging Face folder whose names start with one of ``prefixes``.
+def read(folder: Path, prefix: str) -> dict[str, torch.Tensor]:
+    """Tensors whose names start with ``prefix``, named without it, in their stored dtype.
 
     Args:
-        folder: holds ``model.safetensors``, or shards with ``model.safetensors.index.json``.
-        prefixes: for instance ``model.layers.0.self_attn.``.
+        folder: holds ``model.safetensors``, or shards and ``model.safetensors.index.json``.
+        prefix: for instance ``model.layers.0.self_attn.``.
 
     Raises:
-        OSError: the folder holds no safetensors files.
+        ValueError: the folder holds no such tensors (names the folder and the prefix).
     """
     index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        files = sorted({file for name, file in names.items() if name.startswith(prefixes)})
-    else:
-        files = ["model.safetensors"]
-    for file in files:
-        with safe_open(folder / file, framework="pt") as shard:
-            for name in shard.keys():  # noqa: SIM118 (not a dict)
-                if name.startswith(prefixes):
-                    _tensors[name] = shard.get_tensor(name)
+    try:
+        if index.is_file():
+            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+            files = sorted({file for name, file in names.items() if name.startswith(prefix)})
+        else:
+            files = ["model.safetensors"]
+        found = {}
+        for file in files:
+            with safe_open(folder / file, framework="pt") as shard:
+                for name in shard.keys():  # noqa: SIM118  (a reader, not a dict)
+                    if name.startswith(prefix):
+                        found[name.removeprefix(prefix)] = shard.get_tensor(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{folder}: not a Hugging Face checkpoint folder: {error}") from None
+    if not found:
+        raise ValueError(f"{folder}: no tensor is called {prefix}…; is it a dense Qwen3?")
+    return found
+
+
+_mapped: dict[str, dict[str, torch.Tensor]] = {}
+
+
+def hold(folder: Path, prefixes: tuple[str, ...]) -> None:
+    """Read the tensors of these prefixes and keep them for :func:`held`."""
+    for prefix in prefixes:
+        _mapped[prefix] = read(folder, prefix)
+
+
+def held(prefix: str) -> dict[str, torch.Tensor]:
+    """The tensors kept under ``prefix``, named without it."""
+    return _mapped[prefix]

@@ -91,7 +91,7 @@ class Session:
                 state = {n: to_torch(t) for n, t in tensors.items() if n.startswith(prefix)}
                 _load(made, state, prefix)
             if step["mapped"] is not None:
-                _load(made, mapped.tensors(step["mapped"]), step["mapped"])
+                _load(made, mapped.held(step["mapped"]), "")
             return None
         target = step["target"]
         function = self._objects[target] if isinstance(target, int) else self._find(target)

@@ -104,7 +104,7 @@ def main(argv: list[str]) -> None:
     """``python -I -c … ROOT MEMORY_BYTES CONTROL_FD [WEIGHTS PREFIX…]``: become the zygote."""
     jail = preload.jail(Path(argv[1]), int(argv[2]))
     if argv[4:]:
-        mapped.load(Path(argv[4]), tuple(argv[5:]))
+        mapped.hold(Path(argv[4]), tuple(argv[5:]))
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         sys.exit(f"zygote: {threads} threads; a fork would hang, so OMP_NUM_THREADS must be 1")

@@ -1,7 +1,8 @@
 """Lab 2: the cases. Adversarial on purpose: nothing a default tiny config hides stays hidden.
 
 All sizes of a case are distinct (batch, tokens, heads, kv heads, head_dim), heads * head_dim
-is not hidden, the group size is not the number of kv heads, and norm weights are random and
+is not hidden, hidden // heads is no other size, the group size is not the number of kv heads,
+and norm weights are random and
 different within each rotation pair. A case whose name ends in a property is blind to the
 other families: its expected result does not depend on what they get wrong.
 """
@@ -9,25 +10,29 @@ other families: its expected result does not depend on what they get wrong.
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from autograder.course.labfile import LABS
 from autograder.course.records import Text
 from autograder.reference import oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from autograder.sandbox import mapped
 from labs.given.config import Qwen3Config
 
 Weights = dict[str, torch.Tensor]
+CHECKPOINT = LABS / "given" / "tiny_qwen3"
 NARROWEST = torch.finfo(torch.float32).min
 
 # hidden, heads, kv heads, head_dim, tokens, batch
 SIZES = (
-    (40, 6, 2, 16, 11, 4),
+    (44, 6, 2, 16, 11, 4),
     (56, 8, 2, 10, 13, 3),
     (36, 10, 2, 12, 7, 5),
-    (44, 12, 3, 8, 13, 5),
-    (52, 15, 3, 14, 10, 4),
+    (60, 12, 3, 8, 13, 5),
+    (62, 15, 3, 14, 10, 4),
 )
 
 
@@ -354,8 +359,16 @@ def attention_padded(draw: Draw) -> Draft:
 
 
 @recipe()
+def attention_checkpoint(draw: Draw) -> Draft:
+    config, weights, layer = _checkpoint_layer(draw, "self_attn.")
+    about = _about(config, 11, 3, f"tiny Qwen3, layer {layer}: ", f"小型 Qwen3，第 {layer} 层：")
+    return _attention(draw, config, 11, 3, about, weights=weights)
+
+
+@recipe()
 def attention_long(draw: Draw) -> Draft:
-    hidden, heads, kv_heads, head_dim = draw.pick(((24, 6, 2, 8), (20, 8, 2, 6), (28, 10, 2, 4)))
+    # Few heads: the scores of 400 tokens are what a hand-in spends most of its time on.
+    hidden, heads, kv_heads, head_dim = draw.pick(((20, 3, 1, 8), (14, 4, 1, 6), (26, 3, 1, 10)))
     config, tokens = _config(hidden, heads, kv_heads, head_dim), 400
     about = _about(config, tokens, 1, "a long sequence: ", "长序列：")
     return _attention(draw, config, tokens, 1, about, weights=_attention_weights(draw, config))
@@ -481,6 +494,45 @@ def mlp_bfloat16(draw: Draw) -> Draft:
     weights = {name: weight.bfloat16() for name, weight in weights.items()}
     x = draw.normal(3, 7, hidden).bfloat16()
     return _mlp(draw, x, weights, "bfloat16: ", "bfloat16：", dtype="bfloat16")
+
+
+@recipe()
+def mlp_checkpoint(draw: Draw) -> Draft:
+    _, weights, layer = _checkpoint_layer(draw, "mlp.")
+    x = draw.normal(3, 7, weights["up_proj.weight"].shape[1])
+    return _mlp(draw, x, weights, f"tiny Qwen3, layer {layer}: ", f"小型 Qwen3，第 {layer} 层：")
+
+
+def _checkpoint_layer(draw: Draw, part: str) -> tuple[Qwen3Config, Weights, int]:
+    """Weights of one layer of the checkpoint on board, as stored (bfloat16)."""
+    config = Qwen3Config.from_json(CHECKPOINT / "config.json")
+    layer = draw.pick(range(config.num_hidden_layers))
+    prefix = f"model.layers.{layer}.{part}"
+    return config, mapped.read(CHECKPOINT, prefix), layer
+
+
+def real_cases(folder: Path) -> dict[str, list[Draft]]:
+    """Cases on real weights by recipe: the first and the last layer of a Qwen3 folder.
+
+    Args:
+        folder: Hugging Face format, any dense size. The worker maps the weights by itself; a
+            case only names them.
+    """
+    config = Qwen3Config.from_json(folder / "config.json")
+    made: dict[str, list[Draft]] = {"attention_real": [], "mlp_real": []}
+    for layer in sorted({0, config.num_hidden_layers - 1}):
+        draw = Draw(b"real %d" % layer, hidden=False)
+        x = draw.normal(2, 9, config.hidden_size)
+        for recipe_name, part in (("attention_real", "self_attn."), ("mlp_real", "mlp.")):
+            prefix = f"model.layers.{layer}.{part}"
+            weights = mapped.read(folder, prefix)
+            y = oracle.mlp(weights, x) if part == "mlp." else oracle.attention(config, weights, x)
+            about = Text(f"real weights, layer {layer}", f"真实权重，第 {layer} 层")
+            tensors = {"x": x, "y": y}
+            size = sum(weight.nbytes for weight in weights.values())
+            values = {"mapped": prefix, "bytes": size}
+            made[recipe_name].append(draft(about, tensors, asdict(config), **values))
+    return made
 
 
 # ---------------------------------------------------------------- accounting

@@ -286,7 +286,7 @@ def test_a_syntax_error_is_told_with_its_line(hand_in: Maker) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["def f():\n\tif 1:\n        return 1\n", "x = (" * 300, "x = '\0'", "# coding: klingon\n"],
+    ["def f():\n\tif 1:\n        return 1\n", "x = (" * 300, "x = '\0'", "x = 0777"],
 )
 def test_whatever_cannot_be_compiled_is_an_error_of_the_student(hand_in: Maker, text: str) -> None:
     error = failure(hand_in(text))

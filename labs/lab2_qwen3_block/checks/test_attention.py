@@ -579,24 +579,28 @@ def test_attention_bfloat16(student: Student, case: Case) -> None:
 
 @cases("attention_float16")
 def test_attention_float16(student: Student, case: Case) -> None:
-    """float16 with inputs of 300 neither crashes nor overflows.
+    """float16 with inputs of 300 neither crashes nor overflows, mask given or not.
 
-    float16 且输入达 300 时既不崩溃也不溢出。
+    float16 且输入达 300 时，无论是否给定掩码，都既不崩溃也不溢出。
     """
     _expect_narrow(student, case)
+    expect_close(_attention(student, case)(case["x"]), case["y"], case)
 
 
-@cases("attention_core")
+@cases("attention_core", "attention_padded")
 def test_attention_pure(student: Student, case: Case) -> None:
-    """It leaves its input alone, and the same call gives the same result.
+    """It leaves its inputs alone, and the same call gives the same result.
 
     不修改输入，相同的调用得到相同的结果。
     """
-    attention = _attention(student, case)
-    first = student.call(attention, case["x"], echo=True)
-    second = attention(case["x"])
-    value, args, _ = expect_items(first, 3, case)
+    attention, given = _attention(student, case), _arguments(case)
+    first = attention(case["x"], echo=True, **given)
+    second = attention(case["x"], **given)
+    value, args, kwargs = expect_items(first, 3, case)
     expect_close(args[0], case["x"], case, INPUT)
+    for name, tensor in given.items():
+        if name == "attention_mask":
+            expect_close(kwargs[name], tensor, case, Text(name, name))
     why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
     expect_same(second, value, case, why)
 

@@ -1,0 +1,294 @@
+"""The engine: every hand-in gets one record, whatever becomes of the processes around it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autograder.course.messages import render
+from autograder.course.records import HandIn, Lab, Message, Outcome, Submission
+from autograder.course.score import needs_human, points_of
+from autograder.grading.engine import Engine, EngineError, Options
+from autograder.reference import cases
+from tests import tiny_lab
+from tests.hand_ins import (
+    commands,
+    descendants,
+    grade,
+    hand_in,
+    nothing_left_behind,
+    outcomes,
+    results,
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return tiny_lab.build(tmp_path_factory.mktemp("labs") / "lab9_doubling")
+
+
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hidden") / "cases.safetensors"
+    path.write_bytes(cases.dump([tiny_lab.case(n, hidden=True) for n in (4, 5, 6)]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def engine(lab: Lab, hidden: Path) -> Iterator[Engine]:
+    with nothing_left_behind(), Engine(lab, Options(hidden_cases=hidden, jobs=3)) as engine:
+        engine.wait_ready()
+        yield engine
+
+
+@pytest.fixture
+def own(lab: Lab) -> Iterator[Engine]:
+    """An engine that a test may break."""
+    with nothing_left_behind(), Engine(lab, Options()) as engine:
+        engine.wait_ready()
+        yield engine
+
+
+RIGHT = tiny_lab.right()
+WRONG = tiny_lab.doing(two="return 3 * x")
+
+
+def test_it_knows_its_cases_and_its_isolation(engine: Engine) -> None:
+    assert engine.counts == {"public": 1, "hidden": 3}
+    assert engine.isolation.worker == "fork" and "rlimits" in engine.isolation.layers
+
+
+def test_every_hand_in_gets_one_result_per_check_in_the_labs_order(
+    engine: Engine, lab: Lab
+) -> None:
+    made = {f"s{n}": (RIGHT, WRONG, tiny_lab.doing(one="1 / 0"))[n % 3] for n in range(12)}
+    records = grade(engine, *(hand_in(*pair) for pair in made.items()))
+    assert records.keys() == made.keys()
+    for n, record in enumerate(records[f"s{n}"] for n in range(12)):
+        assert [result.check for result in record.results] == [check.name for check in lab.checks]
+        assert points_of(lab, record.results).earned == (100, 90, 90)[n % 3]
+        assert not needs_human(lab, record)
+
+
+def test_submissions_are_read_as_they_are_needed(engine: Engine) -> None:
+    taken: list[str] = []
+
+    def coming() -> Iterator[Submission]:
+        for n in range(9):
+            taken.append(f"s{n}")
+            yield hand_in(f"s{n}", RIGHT)
+
+    ahead = [len(taken) - number for number, _ in enumerate(engine.grade(coming()))]
+    assert max(ahead) <= 3 and len(taken) == 9
+
+
+def test_no_hand_ins_make_no_records(engine: Engine) -> None:
+    assert grade(engine) == {}
+
+
+def test_a_record_is_the_same_every_time(engine: Engine) -> None:
+    first = grade(engine, hand_in("a", WRONG))["a"]
+    assert grade(engine, hand_in("b", RIGHT), hand_in("a", WRONG))["a"] == first
+
+
+def test_a_file_that_could_not_be_taken_costs_its_own_checks(engine: Engine, lab: Lab) -> None:
+    problem = Message("intake.missing", {"file": "side.py"})
+    note = Message("intake.gbk", {"file": "answer.py"})
+    files = {"answer.py": RIGHT["answer.py"]}
+    partly = Submission("partly", files, (note,), {"side.py": problem})
+    nothing = Submission("nothing", {}, (), {"": Message("intake.empty", {"file": "x"})})
+    records = grade(engine, partly, nothing)
+    failed = {name for name, end in outcomes(records["partly"]).items() if end != "passed"}
+    assert failed == {"test_side"} and results(records["partly"])["test_side"].message == problem
+    assert records["partly"].notes == (note,)
+    assert points_of(lab, records["nothing"].results).gradable == 100
+    assert points_of(lab, records["nothing"].results).earned == 0
+
+
+def test_tracebacks_show_the_folder_they_are_told(lab: Lab, tmp_path: Path) -> None:
+    with Engine(lab, Options(shown_folder=str(tmp_path))) as engine:
+        engine.wait_ready()
+        record = grade(engine, hand_in("me", tiny_lab.doing(two="1 / 0")))["me"]
+    frame = results(record)["test_two"].frames[-1]
+    assert frame.file == str(tmp_path / "answer.py") and frame.text == "1 / 0"
+
+
+def test_hidden_cases_decide_and_show_nothing(engine: Engine) -> None:
+    by_heart = tiny_lab.doing(
+        two="print('canary', x)\nassert float(x[0]) == 1, f'canary {x}'\n"
+        "return x * (2 if float(x[0]) == 1 else 7)"
+    )
+    result = results(grade(engine, hand_in("by-heart", by_heart))["by-heart"])["test_two"]
+    assert (result.outcome, result.hidden) == (Outcome.FAILED, True)
+    assert result.message == Message("check.hidden")
+    assert (result.case, result.prints, result.frames) == ("", "", ())
+
+
+@pytest.mark.parametrize("ending", ["import os; os.abort()", "while True: pass", "exit()"])
+def test_what_ends_only_on_hidden_cases_shows_nothing_either(engine: Engine, ending: str) -> None:
+    body = "if float(x[0]) != 1:\n    print('canary')\n" + "".join(
+        f"    {line}\n" for line in ending.splitlines()
+    )
+    result = results(grade(engine, hand_in("late", tiny_lab.doing(two=body)))["late"])["test_two"]
+    assert result.outcome in (Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.FAILED)
+    assert result.message == Message("check.hidden") and not (result.prints or result.frames)
+
+
+def test_prints_on_hidden_cases_are_never_shown_for_another_check(engine: Engine) -> None:
+    """What a check prints on a hidden case must not appear at the next check that fails."""
+    files = tiny_lab.doing(two="print('canary', x)", three="1 / 0")
+    record = grade(engine, hand_in("printing", files))["printing"]
+    assert outcomes(record)["test_three"] == "failed"
+    assert "canary" not in repr(record)
+
+
+def test_hidden_data_kept_in_the_worker_cannot_be_told_later(engine: Engine) -> None:
+    """A hand-in may remember hidden inputs; what it says at a later public case is shown."""
+    remember = "import sys\nsys.seen = [*getattr(sys, 'seen', []), float(x[0])]"
+    tell = "import sys\nraise ValueError(f'seen {sys.seen}')"
+    files = tiny_lab.doing(two=remember, three=tell)
+    record = grade(engine, hand_in("remembering", files))["remembering"]
+    assert outcomes(record)["test_three"] == "failed"
+    shown = repr(results(record)["test_three"])
+    assert not [number for number in ("5.0", "6.0", "7.0") if number in shown], shown
+
+
+# ---------------------------------------------------------------- our own faults
+
+
+def judges_of(engine: Engine) -> set[int]:
+    """The judge's forks: its children, one per hand-in under way."""
+    assert engine._judge is not None
+    above = engine._judge.pid
+    found = set()
+    for pid in descendants():
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue
+        if int(stat.rsplit(")", 1)[1].split()[1]) == above:
+            found.add(pid)
+    return found
+
+
+def killing_judges(engine: Engine, times: int) -> threading.Thread:
+    """Kill the fork that judges a hand-in, as soon as there is one, this many times."""
+
+    def run() -> None:
+        done: set[int] = set()
+        deadline = time.monotonic() + 20
+        while len(done) < times and time.monotonic() < deadline:
+            for pid in judges_of(engine) - done:
+                time.sleep(0.1)
+                os.kill(pid, signal.SIGKILL)
+                done.add(pid)
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+SLEEPING = tiny_lab.doing(two="import time; time.sleep(1)")
+
+
+def spared(record: HandIn, lab: Lab) -> bool:
+    """Whether nobody is blamed: no zero, a person is asked, and the sentence says so."""
+    score = points_of(lab, record.results)
+    message = record.results[0].message
+    assert message is not None and "not your fault" in render(message, "en")
+    return score.gradable == 0 and score.undecided == 100 and needs_human(lab, record)
+
+
+def test_a_hand_in_whose_judge_dies_is_graded_again(own: Engine, lab: Lab) -> None:
+    thread = killing_judges(own, 1)
+    record = grade(own, hand_in("unlucky", SLEEPING))["unlucky"]
+    thread.join()
+    assert points_of(lab, record.results).earned == 100
+
+
+def test_a_hand_in_whose_judge_dies_twice_is_left_to_a_person(own: Engine, lab: Lab) -> None:
+    thread = killing_judges(own, 2)
+    record = grade(own, hand_in("unlucky", SLEEPING))["unlucky"]
+    thread.join()
+    assert spared(record, lab)
+    following = grade(own, hand_in("next", RIGHT))["next"]
+    assert points_of(lab, following.results).earned == 100
+
+
+def test_without_a_judge_nobody_gets_a_zero(own: Engine, lab: Lab) -> None:
+    assert own._judge is not None
+    own._judge.kill()
+    records = grade(own, *(hand_in(name, RIGHT) for name in "abc"))
+    assert set(records) == set("abc") and all(spared(r, lab) for r in records.values())
+
+
+def test_without_a_zygote_nobody_gets_a_zero(own: Engine, lab: Lab) -> None:
+    assert own._zygote is not None
+    own._zygote.kill()
+    own._zygote.wait()
+    records = grade(own, *(hand_in(name, RIGHT) for name in "ab"))
+    assert all(spared(record, lab) for record in records.values())
+
+
+def test_a_zygote_that_dies_meanwhile_blames_nobody(own: Engine, lab: Lab) -> None:
+    assert own._zygote is not None
+    threading.Timer(0.5, own._zygote.kill).start()
+    record = grade(own, hand_in("unlucky", SLEEPING))["unlucky"]
+    found = outcomes(record)
+    assert found.pop("test_free") == found.pop("test_one") == "passed"
+    assert set(found.values()) == {"not_graded"}, found
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a file of cases"])
+def test_cases_that_cannot_be_read_are_told_at_the_start(
+    lab: Lab, tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "cases.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    started = time.monotonic()
+    with (
+        nothing_left_behind(),
+        Engine(lab, Options(hidden_cases=path)) as engine,
+        pytest.raises(EngineError),
+    ):
+        engine.wait_ready()
+    assert time.monotonic() - started < 20
+
+
+def test_leaving_early_ends_all_processes(lab: Lab) -> None:
+    with nothing_left_behind(), Engine(lab, Options(jobs=2)) as engine:
+        engine.wait_ready()
+        stream = engine.grade(iter([hand_in("a", RIGHT), hand_in("b", SLEEPING)]))
+        assert next(stream).student == "a"
+
+
+def test_the_zygote_knows_nothing_of_the_instructor(
+    lab: Lab, hidden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOGRADER_SECRET", "canary-of-the-environment")
+    with Engine(lab, Options(hidden_cases=hidden)) as engine:
+        engine.wait_ready()
+        assert engine._zygote is not None and engine._judge is not None
+        for process in (engine._zygote, engine._judge):
+            line = commands(process.pid)
+            assert "canary" not in line and "secret" not in line
+        assert str(hidden) not in commands(engine._zygote.pid)
+        shown = subprocess.run(
+            ["cat", f"/proc/{engine._zygote.pid}/environ"], capture_output=True
+        ).stdout
+        assert b"canary" not in shown
+        looking = tiny_lab.doing(
+            two="import os, sys\nraise ValueError([dict(os.environ), sys.argv, os.getcwd()])"
+        )
+        record = grade(engine, hand_in("looking", looking))["looking"]
+    assert outcomes(record)["test_two"] == "failed"
+    assert "canary" not in repr(record) and "AUTOGRADER" not in repr(record)
