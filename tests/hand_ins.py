@@ -101,7 +101,7 @@ def earned(lab: Lab, record: HandIn) -> int:
 
 
 def descendants() -> set[int]:
-    """Every process that stems from this one."""
+    """Every living process that stems from this one."""
     parent: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -109,7 +109,9 @@ def descendants() -> set[int]:
                 stat = Path("/proc", entry, "stat").read_text()
             except OSError:  # it has ended meanwhile
                 continue
-            parent[int(entry)] = int(stat.rsplit(")", 1)[1].split()[1])
+            state, above = stat.rsplit(")", 1)[1].split()[:2]
+            if state != "Z":  # ended; only its status is still to be asked for
+                parent[int(entry)] = int(above)
     found: set[int] = set()
     waiting = {os.getpid()}
     while waiting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from autograder.grading.engine import Engine, EngineError, Options
 from autograder.grading.versions import versions
 from autograder.report import write
 from autograder.report.escape import line
+from autograder.report.record import from_json
 from autograder.report.table import class_table
 
 LEVELS = ("weak", "medium", "strong")
@@ -75,7 +77,7 @@ def run(
             read = (intake.read(entry, lab) for entry in entries)
             for hand_in in engine.grade(read):
                 done.append(hand_in)
-                write.student_reports(record, hand_in, out)
+                write.student_reports(record, hand_in, out, language)
                 score = points_of(lab, hand_in.results)
                 say(
                     "progress",
@@ -102,3 +104,20 @@ def run(
 
 def _undecided(record: ClassRecord, hand_in: HandIn) -> bool:
     return points_of(record.lab, hand_in.results).undecided > 0
+
+
+def report(out: Path, language: str) -> int:
+    """Write all reports again from ``OUT/class.json``; nothing is graded.
+
+    Raises:
+        ValueError: the file is absent or not one of ours (names it and the mend).
+    """
+    path = out / "class.json"
+    try:
+        record = from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: {error}; give the folder that grade has written") from None
+    for hand_in in record.hand_ins:
+        write.student_reports(record, hand_in, out, language)
+    print(class_table(record, language))
+    return 0

@@ -59,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
         "--allow-weak-isolation", action="store_true", help="grade whatever layers are missing"
     )
 
+    report = command("report", _report, "write the reports anew, in another language, say")
+    report.add_argument("out", type=Path, help="folder that grade has written")
+
     test = command("test", _test, "check your own files on the public cases")
     test.add_argument("-k", dest="match", default="", help="only exercises or checks named so")
     test.add_argument("--folder", type=Path, help="where the files lie (default: the lab)")
@@ -101,6 +104,12 @@ def _grade(arguments: argparse.Namespace) -> int:
         least="weak" if arguments.allow_weak_isolation else arguments.min_isolation,
         language=arguments.lang,
     )
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from autograder.cli import grade
+
+    return grade.report(arguments.out, arguments.lang)
 
 
 def _test(arguments: argparse.Namespace) -> int:

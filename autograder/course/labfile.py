@@ -12,6 +12,7 @@ from autograder.course.records import FAMILIES, Check, Exercise, Lab, Limits, Te
 ROOT = Path(__file__).resolve().parents[2]
 LABS = ROOT / "labs"
 SOLUTIONS = ROOT / "solutions"
+_Kind = type | tuple[type, ...]
 
 
 class LabError(ValueError):
@@ -43,7 +44,7 @@ def load(folder: Path) -> Lab:
     path = folder / "lab.toml"
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise LabError(f"{path}: {error}") from None
     reader = _Reader(path, _docstrings(folder / "checks"))
     lab = reader.lab(raw, folder)
@@ -56,7 +57,11 @@ def _docstrings(checks: Path) -> dict[str, str]:
     """Docstrings of the test functions, read without importing them."""
     found: dict[str, str] = {}
     for path in sorted(checks.glob("test_*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        try:
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+        except (SyntaxError, UnicodeDecodeError) as error:
+            raise LabError(f"{path}: {error}; checks have to be Python in UTF-8") from None
+        for node in body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 found[node.name] = ast.get_docstring(node) or ""
     return found
@@ -73,20 +78,27 @@ class _Reader:
         where = "top level"
         known = ("title", "files", "given", "forbidden", "limits", "exercise")
         self._only(raw, where, known)
-        limits = raw.get("limits", {})
+        limits = self._get(raw, where, "limits", dict, {})
         self._only(limits, "[limits]", tuple(Limits.__dataclass_fields__))
-        files = tuple(self._get(raw, where, "files", list))
-        exercises = tuple(self._exercise(e, files) for e in self._get(raw, where, "exercise", list))
+        for key in limits:
+            if self._get(limits, "[limits]", key, (int, float)) <= 0:
+                raise self._error("[limits]", key, "must be above 0")
+        files = self._texts(raw, where, "files", None)
+        exercises = tuple(self._exercise(e, files) for e in self._tables(raw, where, "exercise"))
         lab = Lab(
             name=folder.name,
             folder=folder,
             title=self._text(raw, where, "title"),
             files=files,
-            given=tuple(raw.get("given", ())),
-            forbidden=tuple(raw.get("forbidden", ())),
+            given=self._texts(raw, where, "given", []),
+            forbidden=self._texts(raw, where, "forbidden", []),
             limits=Limits(**limits),
             exercises=exercises,
         )
+        ids = [exercise.id for exercise in exercises]
+        for exercise in ids:
+            if ids.count(exercise) > 1:
+                raise self._error(f"exercise {exercise}", "id", "stands twice")
         names = [check.name for check in lab.checks]
         for check in lab.checks:
             if names.count(check.name) > 1:
@@ -103,7 +115,7 @@ class _Reader:
         if self._get(raw, where, "file", str) not in files:
             raise self._error(where, "file", f"must be one of {', '.join(files)}")
         checks: list[Check] = []
-        for entry in self._get(raw, where, "check", list):
+        for entry in self._tables(raw, where, "check"):
             # The first check of an exercise, "it runs", is what all others build on.
             default = (checks[0].name,) if checks else ()
             checks.append(self._check(entry, name, default))
@@ -124,6 +136,10 @@ class _Reader:
             raise self._error(where, "family", f"must be one of {', '.join(FAMILIES)}")
         if name not in self._docstrings:
             raise self._error(where, "name", "no test function in checks/ is called so")
+        points = self._get(raw, where, "points", int)
+        optional = self._get(raw, where, "optional", bool, False)
+        if points < 0 or (optional and points):
+            raise self._error(where, "points", "must be 0 or more, and 0 if the check is optional")
         paragraphs = [" ".join(p.split()) for p in self._docstrings[name].split("\n\n")]
         if len(paragraphs) < 2:
             raise self._error(where, "name", "its docstring needs two paragraphs: English, Chinese")
@@ -131,11 +147,11 @@ class _Reader:
             name=name,
             exercise=exercise,
             family=family,
-            points=self._get(raw, where, "points", int),
+            points=points,
             title=Text(*paragraphs[:2]),
-            needs=tuple(dict.fromkeys(default + tuple(raw.get("needs", ())))),
-            fresh=bool(raw.get("fresh", False)),
-            optional=bool(raw.get("optional", False)),
+            needs=tuple(dict.fromkeys(default + self._texts(raw, where, "needs", []))),
+            fresh=self._get(raw, where, "fresh", bool, False),
+            optional=optional,
         )
 
     def _error(self, where: str, key: str, text: str) -> LabError:
@@ -146,13 +162,34 @@ class _Reader:
             if key not in known:
                 raise self._error(where, key, f"unknown key; known are {', '.join(known)}")
 
-    def _get(self, raw: dict[str, Any], where: str, key: str, kind: type) -> Any:
-        if not isinstance(raw.get(key), kind):
-            raise self._error(where, key, f"is missing or not of the kind {kind.__name__}")
-        return raw[key]
+    def _get(
+        self, raw: dict[str, Any], where: str, key: str, kind: _Kind, default: Any = None
+    ) -> Any:
+        value = raw.get(key, default)
+        # True is an int to Python, but no number of points.
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            wanted = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+            raise self._error(where, key, f"is missing or not of the kind {wanted}")
+        return value
+
+    def _texts(
+        self, raw: dict[str, Any], where: str, key: str, default: list[str] | None
+    ) -> tuple[str, ...]:
+        values = self._get(raw, where, key, list, default)
+        if not all(isinstance(value, str) for value in values):
+            raise self._error(where, key, "must hold texts only")
+        return tuple(values)
+
+    def _tables(self, raw: dict[str, Any], where: str, key: str) -> list[dict[str, Any]]:
+        values: list[dict[str, Any]] = self._get(raw, where, key, list)
+        if not all(isinstance(value, dict) for value in values):
+            raise self._error(where, key, f"must hold tables, [[…{key}]], only")
+        return values
 
     def _text(self, raw: dict[str, Any], where: str, key: str) -> Text:
         table = self._get(raw, where, key, dict)
         if set(table) != {"en", "zh"}:
             raise self._error(where, key, "needs exactly en and zh")
+        if not all(isinstance(value, str) for value in table.values()):
+            raise self._error(where, key, "en and zh must be texts")
         return Text(table["en"], table["zh"])

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from autograder.course.records import ClassRecord, HandIn
 from autograder.report import csv_scores, html, markdown
 from autograder.report.record import to_json
-
-SUFFIXES = {"en": "", "zh": ".zh-CN"}
-
 
 def write_atomic(path: Path, text: str) -> None:
     """Write ``text`` as UTF-8 beside ``path`` and move it there, so nobody reads half a file.
@@ -30,12 +26,11 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def student_reports(
-    record: ClassRecord,
-    hand_in: HandIn,
-    out: Path,
-    languages: Sequence[str] = ("en", "zh"),
-) -> tuple[Path, ...]:
-    """Write ``OUT/<student>/report.{md,html}`` and, in Chinese, ``report.zh-CN.{md,html}``.
+    record: ClassRecord, hand_in: HandIn, out: Path, language: str
+) -> tuple[Path, Path]:
+    """Write ``OUT/<student>/report.md`` and ``report.html`` in one language.
+
+    The records hold keys and values, so the other language can be rendered any time.
 
     Raises:
         ValueError: the student id is not a plain file name (intake makes only such).
@@ -46,16 +41,10 @@ def student_reports(
         raise ValueError(f"class.json: student id {student!r} is not a plain folder name; mend it")
     folder = out / student
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for language in languages:
-        for kind, text in (
-            ("md", markdown.student(record, hand_in, language)),
-            ("html", html.student(record, hand_in, language)),
-        ):
-            path = folder / f"report{SUFFIXES[language]}.{kind}"
-            write_atomic(path, text)
-            written.append(path)
-    return tuple(written)
+    paths = folder / "report.md", folder / "report.html"
+    write_atomic(paths[0], markdown.student(record, hand_in, language))
+    write_atomic(paths[1], html.student(record, hand_in, language))
+    return paths
 
 
 def class_files(record: ClassRecord, out: Path) -> tuple[Path, Path]:

@@ -184,8 +184,9 @@ class ForkedLink:
         self._drain()
         try:
             self._status.settimeout(5)
-            news = json.loads(self._status.recv(256))
-            return WorkerLost(ended(int(news["status"])))
+            if not (news := self._status.recv(256)):
+                raise ZygoteLost("the zygote ended")  # and its workers with it
+            return WorkerLost(ended(int(json.loads(news)["status"])))
         except (OSError, ValueError, KeyError):
             return WorkerLost("it closed its channel")
 

@@ -197,8 +197,11 @@ def test_every_promise_has_something_that_breaks_it() -> None:
     assert BREAKERS.keys() | tested_below == PROMISES.keys()
 
 
-def test_stub_and_solution_are_graded_with_hidden_cases(place: Place) -> None:
+def test_stub_and_solution_are_graded_with_hidden_cases(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Three faults in one copy, since each run costs an engine."""
+    monkeypatch.delenv("AUTOGRADER_SECRET", raising=False)
     stub = 'raise NotImplementedError("TODO lab2.rotate_half: to be written")'
     swap(ATTENTION, stub, "return x")(place.root)
     only_public = " if n_rep == 4 else x.repeat(1, n_rep, 1, 1)"

@@ -119,6 +119,18 @@ WRONG = [
     ('"test_more"', '"test_runs"', "lab9.double: name: test_runs stands twice"),
     ('["test_values"]', '["test_more"]', "test_more: needs: test_more must stand before it"),
     ('["test_values"]', '["test_vlaues"]', "test_more: needs: test_vlaues must stand before it"),
+    ("cpu_seconds = 3", 'cpu_seconds = "3"', "[limits]: cpu_seconds: is missing or not of the ki"),
+    ("cpu_seconds = 3", "cpu_seconds = 0", "[limits]: cpu_seconds: must be above 0"),
+    ("[limits]\ncpu_seconds = 3", "limits = 3", "limits: is missing or not of the kind dict"),
+    ('en = "A lab"', "en = 3", "top level: title: en and zh must be texts"),
+    ('"more.py"', "3", "top level: files: must hold texts only"),
+    ("files =", 'given = "labs.given.norm"\nfiles =', "given: is missing or not of the kind list"),
+    ("points = 40", "points = -40", "check test_runs: points: must be 0 or more"),
+    ("points = 40", "points = true", "check test_runs: points: is missing or not of the kind int"),
+    ("points = 0", "points = 1", "check test_more: points: must be 0 or more, and 0 if the check"),
+    ("fresh = true", 'fresh = "no"', "test_more: fresh: is missing or not of the kind bool"),
+    ('["test_values"]', '"test_values"', "test_more: needs: is missing or not of the kind list"),
+    (TOML[TOML.index("[limits]") :], "exercise = [1]", "exercise: must hold tables"),
     ("files = [", "files = ", "lab.toml: "),  # no TOML: tomllib says where
 ]
 
@@ -172,3 +184,29 @@ def test_the_labs_themselves_are_read(name: str) -> None:
     lab = load(labfile.LABS / name)
     assert lab.points == 100
     assert all(check.points == 0 for check in lab.checks if check.optional)
+
+
+def test_two_exercises_of_one_name(folder: Path) -> None:
+    extra = """
+[[exercise]]
+id = "lab9.double"
+file = "work.py"
+title = { en = "a", zh = "b" }
+hint = { en = "a", zh = "b" }
+check = []
+"""
+    (folder / "lab.toml").write_text(TOML + extra, encoding="utf-8")
+    with pytest.raises(LabError, match=r"exercise lab9\.double: id: stands twice"):
+        load(folder)
+
+
+def test_checks_that_are_no_python_are_named(folder: Path) -> None:
+    (folder / "checks" / "test_work.py").write_text("def (:\n", encoding="utf-8")
+    with pytest.raises(LabError, match=r"test_work\.py: .*line 1"):
+        load(folder)
+
+
+def test_another_encoding_is_named(folder: Path) -> None:
+    (folder / "lab.toml").write_bytes(TOML.encode("gbk"))
+    with pytest.raises(LabError, match=r"lab\.toml: 'utf-8' codec"):
+        load(folder)
