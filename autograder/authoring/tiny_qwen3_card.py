@@ -17,7 +17,7 @@ from labs.given.checkpoint import load_model
 from labs.given.generate import generate
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "solutions" / "lab2_qwen3_block"
-PROMPT = "The captain"
+PROMPT = "“What do you see?” said"
 SAMPLE_TOKENS = 40
 
 # Variant to its patches of the reference solution: (file, old text, new text).
@@ -221,14 +221,15 @@ windows of {window} tokens that overlap by half, computed with the reference sol
 in float32 (torch {torch}, {machine}).
 
 What some mistakes in lab 2 do: perplexity as a multiple of the right one, and the first
-{sample_tokens} tokens that follow "{prompt}" when always the likeliest is taken.
+{sample_tokens} tokens that follow `{prompt}` when always the likeliest is taken. (So small a
+model soon repeats itself that way, also when all is right.)
 
 | variant | perplexity x | continuation |
 |---|---|---|
 {table}
 
 Text motivates, it does not grade. Most of these mistakes ruin it visibly. But without a causal
-mask, or with the norms after RoPE, it stays fluent, and the perplexity hardly moves: a reader
+mask, or with the norms after RoPE, it stays fluent, and the perplexity moves little: a reader
 would call both right, and both are wrong. Only a comparison of numbers with the reference
 tells, which is what the checks do.
 """

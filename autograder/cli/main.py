@@ -30,6 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:  # our own errors: LabError, SecretError, SourceError, …
         print(f"autograder: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # `… | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("autograder: interrupted; what was finished is on disk", file=sys.stderr)
         return 130

@@ -10,6 +10,7 @@ from autograder.course.records import ClassRecord, HandIn
 from autograder.report import csv_scores, html, markdown
 from autograder.report.record import to_json
 
+
 def write_atomic(path: Path, text: str) -> None:
     """Write ``text`` as UTF-8 beside ``path`` and move it there, so nobody reads half a file.
 

@@ -82,4 +82,4 @@ def _warm_up() -> None:
                 F.scaled_dot_product_attention(q, k, k, is_causal=True)
                 F.rms_norm(mixed, (24,))
         torch.view_as_complex(torch.randn(2, 3, 4, 2)).abs()
-        torch.nn.Linear(3, 3)(torch.randn(2, 3)).sum().backward()  # type: ignore[no-untyped-call]
+        torch.nn.Linear(3, 3)(torch.randn(2, 3)).sum().backward()
