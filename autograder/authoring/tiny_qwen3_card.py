@@ -202,12 +202,12 @@ given to the public domain under CC0-1.0 as well.
 
 ## Training
 
-{steps:,} steps of {batch} windows of {context} tokens ({epochs:.1f} passes over
-{training_tokens:,} tokens), AdamW (betas 0.9 and 0.98, weight decay {weight_decay} on
-matrices), peak learning rate {peak_lr:g} with {warm_up} steps of warm-up and a cosine down to a
-hundredth, gradients clipped at norm 1, float32, one CPU thread, {minutes} CPU-minutes, seed
-{seed}.
 The model is transformers' own `Qwen3ForCausalLM`.
+
+- {training_tokens:,} tokens, {epochs:.1f} passes: {steps:,} steps of {batch} windows of {context}
+- AdamW, betas 0.9 and 0.98, weight decay {weight_decay} on matrices, gradients clipped at norm 1
+- peak learning rate {peak_lr:g}: {warm_up} steps of warm-up, then a cosine down to a hundredth
+- float32, seed {seed}, one CPU thread, {minutes} CPU-minutes
 
     python -m autograder.authoring.tiny_qwen3 train --text FILE --out DIR
     python -m autograder.authoring.tiny_qwen3 card DIR

@@ -7,6 +7,7 @@ beside a hand-in (a ``torch.py``, say) can ever be imported.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import linecache
 import sys
@@ -22,7 +23,7 @@ class _Loader(InspectLoader):
     """Runs one compiled source; ``compile`` happens once, ``exec`` once per namespace."""
 
     def __init__(self, path: str, text: str) -> None:
-        self._path = path
+        self.path = path
         self._text = text
         self._code: CodeType | None = None
 
@@ -31,7 +32,7 @@ class _Loader(InspectLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         if self._code is None:
-            self._code = compile(self._text, self._path, "exec", dont_inherit=True)
+            self._code = compile(self._text, self.path, "exec", dont_inherit=True)
         return self._code
 
     def is_package(self, fullname: str) -> bool:
@@ -73,7 +74,22 @@ class StudentModules(MetaPathFinder):
 
     def module(self, file: str) -> ModuleType:
         """Import the module of ``file`` (or take it, if it is imported already)."""
-        return importlib.import_module(file.removesuffix(".py"))
+        name = file.removesuffix(".py")
+        module = sys.modules.get(name)
+        if module is None:
+            # What importlib does, at a fifth of the price: this runs for every check.
+            loader = self._loaders.get(name)
+            if loader is None:
+                return importlib.import_module(name)  # raises what Python raises
+            module = ModuleType(name)
+            module.__file__, module.__loader__ = loader.path, loader
+            sys.modules[name] = module
+            try:
+                exec(loader.get_code(name), module.__dict__)
+            except BaseException:
+                sys.modules.pop(name, None)
+                raise
+        return module
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: Any = None
@@ -82,7 +98,7 @@ class StudentModules(MetaPathFinder):
         loader = self._loaders.get(fullname)
         if loader is None:
             return None
-        return importlib.util.spec_from_loader(fullname, loader, origin=loader._path)
+        return importlib.util.spec_from_loader(fullname, loader, origin=loader.path)
 
 
 def read_sources(folder: Path, files: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -30,9 +30,11 @@ def forbidden(lab: Lab, files: Mapping[str, str], operators: set[str]) -> list[M
                 values = {"file": file, "line": line, "name": names[used]}
                 marks.append(Message("check.forbidden", values))
     if not marks:
-        wanted = [_bare(name) for name in names]
-        seen = [found for found in sorted(operators) if any(n in _bare(found) for n in wanted)]
-        marks = [Message("check.forbidden_operator", {"name": operator}) for operator in seen]
+        # The lab's names, not the operators': those are the student's to choose, and could tell
+        # what a hidden case holds.
+        found = [_bare(operator) for operator in operators]
+        seen = [names[name] for name in names if any(_bare(name) in one for one in found)]
+        marks = [Message("check.forbidden_operator", {"name": dotted}) for dotted in sorted(seen)]
     return marks[:MAX_MARKS]
 
 

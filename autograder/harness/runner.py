@@ -116,8 +116,8 @@ class Runner:
         if check.fresh:
             self._transport.renew()
         trials[0].guard()
-        for trial in trials:
-            result = self._trial(trial)
+        for number, trial in enumerate(trials):
+            result = self._trial(trial, fresh=number == 0)
             if result is not None:
                 if check.fresh:
                     self._transport.renew()
@@ -127,9 +127,9 @@ class Runner:
             self._transport.renew()
         return CheckResult("", Outcome.PASSED)
 
-    def _trial(self, trial: Trial) -> CheckResult | None:
+    def _trial(self, trial: Trial, *, fresh: bool) -> CheckResult | None:
         """Run one check on one case; None when it passed."""
-        student, case = Student(self._transport), trial.case
+        student, case = Student(self._transport, fresh=fresh), trial.case
         try:
             trial.run(student, case)
             student.flush()

@@ -110,38 +110,35 @@ class ForkedLink:
     def exchange(self, blob: bytes, budget: Budget) -> bytes:
         """Send, then wait for the reply while draining what student code prints."""
         started, cpu_at_start = time.monotonic(), self._cpu()
-        out: memoryview | None = memoryview(frame(blob))
+        wall_left, cpu_left = budget.wall_seconds, budget.cpu_seconds
+        out = self._send(memoryview(frame(blob)))
+        if out:
+            self._poll.modify(self._channel, select.POLLIN | select.POLLOUT)
         got, want = bytearray(), 8
-        while True:
-            if out:
-                try:
-                    out = out[self._channel.send(out) :]
-                except BlockingIOError:
-                    pass
-                except OSError:
-                    raise self._lost() from None
-                if not out:
-                    out = None
-                self._poll.modify(self._channel, select.POLLIN | (select.POLLOUT if out else 0))
-            wall_left = budget.wall_seconds - (time.monotonic() - started)
-            cpu_left = budget.cpu_seconds - (self._cpu() - cpu_at_start)
-            if cpu_left <= 0:
-                raise WorkerLost(f"{budget.cpu_seconds:g}", timed_out=True)
-            if wall_left <= 0:
-                raise WorkerLost(f"{budget.wall_seconds:g}", timed_out=True, clock="wall")
+        while len(got) < want or want == 8:
             for fd, event in self._poll.poll(1000 * min(wall_left, max(cpu_left, 0.02))):
                 if fd == self._output:
                     self._drain()
-                elif event & ~select.POLLOUT and not self._receive(got):
+                    continue
+                if event & select.POLLOUT:
+                    out = self._send(out)
+                    if not out:
+                        self._poll.modify(self._channel, select.POLLIN)
+                if event & ~select.POLLOUT and not self._receive(got):
                     raise self._lost()
-            if len(got) >= 8 and want == 8:
+            if want == 8 and len(got) >= 8:
                 try:
                     want = 8 + frame_length(bytes(got[:8]))
                 except WireError as error:
                     raise WorkerLost(str(error)) from None
-            if len(got) >= want > 8:
-                self._drain()
-                return bytes(got[8:want])
+            if len(got) < want or want == 8:
+                wall_left = budget.wall_seconds - (time.monotonic() - started)
+                cpu_left = budget.cpu_seconds - (self._cpu() - cpu_at_start)
+                if cpu_left <= 0:
+                    raise WorkerLost(f"{budget.cpu_seconds:g}", timed_out=True)
+                if wall_left <= 0:
+                    raise WorkerLost(f"{budget.wall_seconds:g}", timed_out=True, clock="wall")
+        return bytes(got[8:want])
 
     def take_prints(self) -> str:
         """What student code printed since the last call."""
@@ -153,6 +150,14 @@ class ForkedLink:
         self._status.close()
         self._channel.close()
         os.close(self._output)
+
+    def _send(self, out: memoryview) -> memoryview:
+        try:
+            return out[self._channel.send(out) :]
+        except BlockingIOError:
+            return out
+        except OSError:
+            raise self._lost() from None
 
     def _receive(self, got: bytearray) -> bool:
         try:

@@ -88,7 +88,11 @@ class Session:
                     made.to(getattr(torch, step["dtype"]))
             if step["weights"] is not None:
                 prefix = step["weights"]
-                state = {n: to_torch(t) for n, t in tensors.items() if n.startswith(prefix)}
+                state = {
+                    name: to_torch(tensor, own=False)  # loading copies it
+                    for name, tensor in tensors.items()
+                    if name.startswith(prefix)
+                }
                 _load(made, state, prefix)
             if step["mapped"] is not None:
                 _load(made, mapped.held(step["mapped"]), "")

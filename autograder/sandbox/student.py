@@ -92,9 +92,9 @@ class Handle:
 
 
 class Student:
-    """One check's view of a hand-in: a fresh namespace, made when the first step runs."""
+    """One check's view of a hand-in; with ``fresh`` its files run again in new namespaces."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, fresh: bool = True) -> None:
         self._transport = transport
         self._steps: list[dict[str, Any]] = []
         self._results: list[Result | None] = []
@@ -103,7 +103,7 @@ class Student:
         self._names: dict[int, str] = {}
         self._kept: list[Tensor] = []
         self._objects = 0
-        self._fresh = True
+        self._fresh = fresh
 
     def new(
         self,

@@ -51,7 +51,7 @@ class Tensor:
 
     dtype: str
     shape: tuple[int, ...]
-    data: bytes
+    data: bytes | memoryview
 
     @classmethod
     def of(cls, array: Any) -> Tensor:
@@ -83,8 +83,8 @@ def pack(tree: dict[str, Any], tensors: dict[str, Tensor]) -> bytes:
     return b"".join((_LENGTH.pack(len(head)), head, *(t.data for t in tensors.values())))
 
 
-def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a message that may be hostile.
+def unpack(blob: bytes | bytearray) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a message that may be hostile; its tensors share the memory of ``blob``.
 
     Raises:
         WireError: it is no safetensors blob, or a header lies about sizes.
@@ -115,7 +115,7 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
             claimed += size
             if claimed > len(body):
                 raise WireError("tensors share bytes")  # a small message must stay small
-            tensors[str(name)] = Tensor(dtype, shape, bytes(body[begin:end]))
+            tensors[str(name)] = Tensor(dtype, shape, body[begin:end])
         return tree, tensors
     except WireError:
         raise
@@ -132,9 +132,9 @@ def frame_length(head: bytes) -> int:
     """Length of the message that follows the first eight bytes.
 
     Raises:
-        WireError: it is beyond :data:`MAX_MESSAGE`; nothing has been allocated for it.
+        WireError: it is empty, or beyond :data:`MAX_MESSAGE`; nothing has been allocated for it.
     """
     length: int = _LENGTH.unpack(head)[0]
-    if length > MAX_MESSAGE:
-        raise WireError(f"a message of {length} bytes; at most {MAX_MESSAGE} are taken")
+    if not 0 < length <= MAX_MESSAGE:
+        raise WireError(f"a message of {length} bytes; 1 to {MAX_MESSAGE} are taken")
     return length

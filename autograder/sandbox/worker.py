@@ -56,19 +56,26 @@ def _flush() -> None:
             continue
 
 
-def _read(fd: int) -> bytes | None:
+def _read(fd: int) -> bytearray | None:
     head = _exactly(fd, 8)
-    return None if head is None else _exactly(fd, frame_length(head))
+    return None if head is None else _exactly(fd, frame_length(bytes(head)))
 
 
-def _exactly(fd: int, count: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < count:
-        piece = os.read(fd, min(count - len(parts), 1 << 20))
-        if not piece:
+def _exactly(fd: int, count: int) -> bytearray | None:
+    whole = bytearray(count)
+    rest = memoryview(whole)
+    while rest:
+        got = os.readv(fd, [rest]) if hasattr(os, "readv") else _read_into(fd, rest)
+        if not got:
             return None
-        parts += piece
-    return bytes(parts)
+        rest = rest[got:]
+    return whole
+
+
+def _read_into(fd: int, buffer: memoryview) -> int:  # Windows has no readv
+    piece = os.read(fd, min(len(buffer), 1 << 20))
+    buffer[: len(piece)] = piece
+    return len(piece)
 
 
 def _write(fd: int, blob: bytes) -> None:

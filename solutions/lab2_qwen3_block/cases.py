@@ -368,7 +368,7 @@ def attention_checkpoint(draw: Draw) -> Draft:
 @recipe()
 def attention_long(draw: Draw) -> Draft:
     # Few heads: the scores of 400 tokens are what a hand-in spends most of its time on.
-    hidden, heads, kv_heads, head_dim = draw.pick(((20, 3, 1, 8), (14, 4, 1, 6), (26, 3, 1, 10)))
+    hidden, heads, kv_heads, head_dim = draw.pick(((20, 2, 1, 8), (14, 2, 1, 6), (26, 2, 1, 10)))
     config, tokens = _config(hidden, heads, kv_heads, head_dim), 400
     about = _about(config, tokens, 1, "a long sequence: ", "长序列：")
     return _attention(draw, config, tokens, 1, about, weights=_attention_weights(draw, config))
