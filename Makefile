@@ -1,5 +1,5 @@
 # qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
-# Variables: LAB=2  K=rope  PROMPT="Call me"  WEIGHTS=folder-or-hub-id  LAB_LANG=zh
+# Variables: LAB=2  K=rotary  PROMPT="Call me"  WEIGHTS=folder-or-hub-id  LAB_LANG=zh
 #            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
 
 LAB ?= 2
@@ -26,8 +26,8 @@ READY_DEV := $(VENV)/.ready-dev
 .DEFAULT_GOAL := menu
 
 menu:
-	@echo "students      make test LAB=2 [K=rope]   check your files on the public cases"
-	@echo "              make debug LAB=2 K=rope    the same in one process, for breakpoints"
+	@echo "students      make test LAB=2 [K=rotary]   check your files on the public cases"
+	@echo "              make debug LAB=2 K=rotary    the same in one process, for breakpoints"
 	@echo "              make chat LAB=2            talk to the tiny Qwen3 through your code"
 	@echo "instructors   make demo                  grade the sample class"
 	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"

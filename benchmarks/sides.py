@@ -99,8 +99,8 @@ class Sides:
         """The process that builds the hidden cases, by itself; CPU seconds."""
         out = self._folder / "reference.safetensors"
         key = secret.find(self._secret, self._folder).hex()
-        command = [PYTHON, "-m", "autograder.reference.build", self._lab.name, str(out)]
-        return run(command, stdin=key + "\n").cpu
+        command = [PYTHON, "-m", "autograder.reference.build", "hidden"]
+        return run([*command, self._lab.name, str(out)], stdin=key + "\n").cpu
 
     def _grade(self, submissions: Path) -> Run:
         command = [PYTHON, "-m", "autograder", "grade", str(submissions)]

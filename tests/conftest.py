@@ -1,0 +1,40 @@
+"""Skips are listed at the end, and only those with a reason in allowed_skips.txt are let through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ALLOWED = Path(__file__).with_name("allowed_skips.txt")
+_SKIPPED = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_SKIPPED] = []
+
+
+def _reasons() -> list[str]:
+    lines = ALLOWED.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+    """Turn a skip whose reason nobody agreed to into a failure."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        if any(reason.startswith(allowed) for allowed in _reasons()):
+            item.config.stash[_SKIPPED].append(reason)
+        else:
+            report.outcome = "failed"
+            report.longrepr = f"skipped for a reason that is not in {ALLOWED.name}: {reason}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what this machine could not run."""
+    skipped = terminalreporter.config.stash[_SKIPPED]
+    if skipped:
+        terminalreporter.write_line(f"not run: {len(skipped)} ({'; '.join(sorted(set(skipped)))})")

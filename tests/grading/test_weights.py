@@ -1,0 +1,97 @@
+"""Real weights: any dense Qwen3 folder can be graded against; absent ones are not graded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from autograder.cli.main import main
+from autograder.course import labfile
+from autograder.course.records import Outcome
+from autograder.report.record import from_json
+
+LAB = labfile.load(labfile.find_lab("2"))
+SOLUTION = labfile.SOLUTIONS / LAB.name
+CHECKS = ("test_attention_real_weights", "test_mlp_real_weights")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Other sizes than the checkpoint on board: untied, bfloat16, in several shards."""
+    config = Qwen3Config(
+        vocab_size=211,
+        hidden_size=80,
+        intermediate_size=112,
+        num_hidden_layers=3,
+        num_attention_heads=10,
+        num_key_value_heads=2,
+        head_dim=12,
+        rms_norm_eps=1e-6,
+        rope_theta=5_000_000.0,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+        attention_bias=False,
+    )
+    torch.manual_seed(0)
+    model = Qwen3ForCausalLM(config).to(torch.bfloat16)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name:
+                parameter.uniform_(0.5, 1.5)
+    path = tmp_path_factory.mktemp("weights")
+    model.save_pretrained(path, max_shard_size="60KB")
+    assert len(list(path.glob("*.safetensors"))) > 2
+    return path
+
+
+def grade(source: Path, out: Path, weights: str) -> tuple[int, dict[str, Outcome]]:
+    status = main(
+        ["grade", str(source), "--out", str(out), "--weights", weights, "--allow-weak-isolation"]
+    )
+    record = from_json(json.loads((out / "class.json").read_text(encoding="utf-8")))
+    return status, {result.check: result.outcome for result in record.hand_ins[0].results}
+
+
+def test_a_right_hand_in_passes_on_real_weights(folder: Path, tmp_path: Path) -> None:
+    status, outcomes = grade(SOLUTION, tmp_path, str(folder))
+    assert status == 0
+    assert {outcomes[name] for name in CHECKS} == {Outcome.PASSED}
+
+
+def test_a_wrong_hand_in_fails_on_real_weights(folder: Path, tmp_path: Path) -> None:
+    wrong = labfile.ROOT / "examples" / "submissions" / "dan_tiled_kv_heads"
+    _, outcomes = grade(wrong, tmp_path, str(folder))
+    assert outcomes["test_attention_real_weights"] is Outcome.FAILED
+    assert outcomes["test_mlp_real_weights"] is Outcome.PASSED
+
+
+def test_absent_weights_are_not_graded_and_cost_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, outcomes = grade(SOLUTION, tmp_path, str(tmp_path / "nowhere"))
+    assert {outcomes[name] for name in CHECKS} == {Outcome.NOT_GRADED}
+    assert status == 0  # optional: nobody has to look at it
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_the_expectations_on_real_weights_are_those_of_hugging_face(folder: Path) -> None:
+    from autograder.reference import hf
+    from autograder.reference.recipes import module_of
+    from autograder.sandbox import mapped
+    from labs.given.config import Qwen3Config as Given
+
+    config = Given.from_json(folder / "config.json")
+    assert config.rope_theta == 5_000_000.0
+    drafts = module_of(SOLUTION).real_cases(folder)
+    for draft in drafts["attention_real"]:
+        weights = {n: w.float() for n, w in mapped.read(folder, draft.values["mapped"]).items()}
+        x = draft.tensors["x"]
+        seq = x.shape[1]
+        mask = torch.full((seq, seq), torch.finfo(torch.float32).min).triu(1)[None, None]
+        got = hf.hf_attention(config, weights, x, mask, torch.arange(seq)).double()
+        want = draft.tensors["y"]
+        assert (got - want).norm() / want.norm() < 1e-5
