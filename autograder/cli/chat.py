@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import io
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from autograder.course.load_lab import StudentModules
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -55,7 +52,7 @@ def run(files: Mapping[str, str], checkpoint: Path, prompt: str, max_new_tokens:
     return 1
 
 
-def _talk(modules: Iterable[str], checkpoint: Path, prompt: str, max_new_tokens: int) -> None:
+def _talk(modules: StudentModules, checkpoint: Path, prompt: str, max_new_tokens: int) -> None:
     # Imported late: these take a second, and `--help` must not wait for torch.
     try:
         from tokenizers import Tokenizer
@@ -86,13 +83,13 @@ def _talk(modules: Iterable[str], checkpoint: Path, prompt: str, max_new_tokens:
             'The prompt is empty; give the model a few words, e.g. PROMPT="The whale".',
             '提示为空；请给模型几个词，例如 PROMPT="The whale"。',
         )
-    missing = [name for name in CLASSES if name not in modules]
+    missing = [name for name in CLASSES if f"{name}.py" not in modules.files.values()]
     if missing:
         raise ChatError(
             f"Chatting needs {' and '.join(f'{name}.py' for name in missing)} as well.",
             f"聊天还需要 {'、'.join(f'{name}.py' for name in missing)}。",
         )
-    attention_cls, mlp_cls = (_class(module, name) for module, name in CLASSES.items())
+    attention_cls, mlp_cls = (_class(modules, module, name) for module, name in CLASSES.items())
     try:
         model = load_model(checkpoint, attention_cls, mlp_cls)
     except CheckpointError as error:
@@ -133,44 +130,32 @@ def stream_text(
         yield text[shown:]
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the student's files under their plain names, whatever folders they lie in."""
-
-    def __init__(self, paths: Mapping[str, Path]) -> None:
-        self._paths = paths
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if path is None and fullname in self._paths:
-            return importlib.util.spec_from_file_location(fullname, self._paths[fullname])
-        return None
-
-
 @contextmanager
-def _importable(files: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+def _importable(files: Mapping[str, str]) -> Iterator[StudentModules]:
     """Make ``from attention import X`` find the student's file, and clean up afterwards."""
-    paths = {Path(name).stem: Path(path) for name, path in files.items()}
-    for path in paths.values():
-        if not path.is_file():
+    sources = {}
+    for name, path in files.items():
+        if not Path(path).is_file():
             raise ChatError(f"The file {path} is absent.", f"找不到文件 {path}。")
-    finder = _Finder(paths)
-    before = {name: sys.modules.pop(name) for name in paths if name in sys.modules}
-    writes = sys.dont_write_bytecode
-    sys.meta_path.insert(0, finder)
-    sys.dont_write_bytecode = True
+        try:
+            sources[name] = Path(path).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise ChatError(
+                f"{path} is not UTF-8; save it as UTF-8.",
+                f"{path} 不是 UTF-8 编码；请另存为 UTF-8。",
+            ) from None
+    names = [name.removesuffix(".py") for name in files]
+    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    modules = StudentModules(sources, dict(files)).install()
     try:
-        yield tuple(paths)
+        yield modules
     finally:
-        sys.meta_path.remove(finder)
-        sys.dont_write_bytecode = writes
-        for name in paths:
-            sys.modules.pop(name, None)
+        modules.remove()
         sys.modules.update(before)
 
 
-def _class(module: str, name: str) -> Any:
-    found = getattr(importlib.import_module(module), name, None)
+def _class(modules: StudentModules, module: str, name: str) -> Any:
+    found = getattr(modules.module(f"{module}.py"), name, None)
     if found is None:
         raise ChatError(
             f"{module}.py has no class {name}; it must keep the name it had in the hand-out.",
@@ -184,7 +169,9 @@ def _explain(error: BaseException, files: Mapping[str, str]) -> str:
     place = _place(error, files)
     text = str(error)
     if isinstance(error, NotImplementedError) and text.startswith("TODO lab"):
-        todo = text.removeprefix("TODO ") + (f" ({place.splitlines()[0]})" if place else "")
+        todo = text.removeprefix("TODO ").split(":")[0] + (
+            f" ({place.splitlines()[0]})" if place else ""
+        )
         return (
             f"Not yet: fill in {todo}, then come back to chat.\n"
             f"还差一步：请先完成 {todo}，然后再来聊天。"

@@ -1,0 +1,241 @@
+"""What a student types: ``--help``, ``test`` and ``debug``, in both languages and on old terminals."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autograder.cli.main import main
+from autograder.course.labfile import ROOT
+from tests import hand_ins
+
+SOLUTION = ROOT / "solutions" / "lab2_qwen3_block"
+EXAMPLES = ROOT / "examples" / "submissions"
+HEAVY = ("torch", "numpy", "pytest", "transformers", "safetensors", "jinja2")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command; ``cpu`` in seconds."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def python(*arguments: str, encoding: str = "utf-8", **variables: str) -> Done:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding, **variables}
+    environment.pop("LAB_LANG", None) if "LAB_LANG" not in variables else None
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True
+    )
+    out, err = (raw.decode(encoding, errors="strict") for raw in (done.stdout, done.stderr))
+    return Done(done.returncode, out, err)
+
+
+def command(*arguments: str, encoding: str = "utf-8", **variables: str) -> Done:
+    with hand_ins.nothing_left_behind():
+        return python("-m", "autograder", *arguments, encoding=encoding, **variables)
+
+
+def imported(*arguments: str) -> set[str]:
+    """Top-level modules that a command imports in its own process."""
+    listing = python("-X", "importtime", "-m", "autograder", *arguments).stderr
+    lines = (line for line in listing.splitlines() if line.startswith("import time:"))
+    return {line.rsplit("|", 1)[1].strip().split(".")[0] for line in lines}
+
+
+def cpu_seconds(*arguments: str) -> float:
+    """CPU time of a Python, at the least of several runs: what disturbs only adds."""
+    times = []
+    for _ in range(9):
+        process = subprocess.Popen(
+            [sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        times.append(usage.ru_utime + usage.ru_stime)
+    return min(times)
+
+
+# ---------------------------------------------------------------- start-up
+
+
+def test_help_imports_nothing_heavy_and_costs_little_more_than_python() -> None:
+    assert "argparse" in imported("--help")
+    assert not imported("--help") & {*HEAVY}
+    bare = cpu_seconds("-c", "pass")
+    assert cpu_seconds("-m", "autograder", "--help") <= 4 * bare
+
+
+def test_grading_starts_without_torch_pytest_and_transformers(tmp_path: Path) -> None:
+    found = imported("grade", str(tmp_path / "absent"), "--out", str(tmp_path / "out"))
+    assert "autograder" in found and not found & {"torch", "pytest", "transformers"}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
+    done = command(*arguments)
+    assert done.status == 0 and done.stderr == ""
+    assert all(name in done.stdout for name in ("grade", "test", "debug", "chat", "build", "audit"))
+
+
+@pytest.mark.parametrize("arguments", [("grade",), ("frobnicate",), ("test", "--lang", "fr")])
+def test_a_wrong_command_line_is_told(arguments: tuple[str, ...]) -> None:
+    done = command(*arguments)
+    assert done.status == 2 and "usage:" in done.stderr and "Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------- test
+
+
+def test_a_stub_is_not_started_and_gets_the_next_step(tmp_path: Path) -> None:
+    for name, text in hand_ins.stub().items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = command("test", "--lab", "2", "-k", "rotate", "--folder", str(tmp_path), "--lang", "en")
+    assert done.status == 1 and done.stderr == ""
+    assert "0 of 4 points" in done.stdout
+    assert "make test LAB=2 K=rotate_half" in done.stdout and "hint:" in done.stdout
+    assert "repeat_kv" not in done.stdout and "Traceback" not in done.stdout
+
+
+def test_a_right_solution_passes_everything() -> None:
+    done = command("test", "--lab", "lab2", "--folder", str(SOLUTION), "--lang", "en")
+    assert done.status == 0 and done.stderr == ""
+    assert "100 of 100 points" in done.stdout and "hidden cases" in done.stdout
+    assert "All public cases pass" in done.stdout and "isolation level: strong" in done.stdout
+
+
+def test_a_mistake_is_told_with_its_place_and_the_students_prints(tmp_path: Path) -> None:
+    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
+    text = (folder / "attention.py").read_text(encoding="utf-8")
+    wrong = 'def rotate_half(x):\n    print("looking at", x.shape)\n    return x.undefined\n'
+    (folder / "attention.py").write_text(text + wrong, encoding="utf-8")
+    done = command("test", "-k", "rotate_half", "--folder", str(folder), "--lang", "en")
+    assert done.status == 1
+    line = text.count("\n") + 3
+    assert f"{folder / 'attention.py'}:{line}" in done.stdout
+    assert "return x.undefined" in done.stdout and "looking at torch.Size" in done.stdout
+    assert "AttributeError" in done.stdout and "autograder/" not in done.stdout
+
+
+def test_an_endless_loop_is_told_and_ends() -> None:
+    folder = str(EXAMPLES / "henry_infinite_loop")
+    done = command("test", "-k", "test_mlp_runs", "--folder", folder, "--lang", "en")
+    assert done.status == 1 and "2 s of CPU time" in done.stdout
+
+
+def test_an_exercise_brings_along_what_it_needs() -> None:
+    done = command("test", "-k", "test_mlp_parity", "--folder", str(SOLUTION), "--lang", "en")
+    assert done.status == 0 and "6 of 6 points" in done.stdout  # runs, loads, parity
+
+
+def test_files_that_are_absent_are_told(tmp_path: Path) -> None:
+    shutil.copy(SOLUTION / "attention.py", tmp_path)
+    done = command("test", "-k", "mlp", "--folder", str(tmp_path), "--lang", "en")
+    assert done.status == 1 and "mlp.py is not in the hand-in" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["test", "-k", "nothing_like_that"], ("nothing_like_that", "lab2.rotate_half")),
+        (["test", "--lab", "99"], ("99", "lab2_qwen3_block")),
+        (["debug", "-k", "nothing_like_that"], ("nothing_like_that", "lab2.mlp")),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(
+    arguments: list[str], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert all(word in told for word in words) and "Traceback" not in told
+
+
+# ---------------------------------------------------------------- languages and terminals
+
+
+LANGUAGES = (
+    ((), {"LAB_LANG": "zh"}, True),
+    ((), {"LAB_LANG": "en", "LANG": "zh_CN.UTF-8"}, False),
+    (("--lang", "zh"), {"LAB_LANG": "en"}, True),
+    (("--lang", "en"), {"LANG": "zh_CN.UTF-8"}, False),
+    ((), {"LANG": "zh_CN.UTF-8"}, True),
+    ((), {"LANG": "C.UTF-8"}, False),
+)
+
+
+@pytest.mark.parametrize(("options", "variables", "chinese"), LANGUAGES)
+def test_the_language_is_asked_for_by_option_or_variable(
+    options: tuple[str, ...], variables: dict[str, str], chinese: bool
+) -> None:
+    from autograder.cli.main import _parser
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LAB_LANG", "LANG"):
+            patch.delenv(name, raising=False)
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        arguments = _parser().parse_args(["test", *options])
+    assert arguments.lang == ("zh" if chinese else "en")
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "ascii", "utf-8"])
+def test_a_terminal_of_any_encoding_shows_something_and_nothing_breaks(encoding: str) -> None:
+    folder = str(EXAMPLES / "frank_interleaved_rope")
+    arguments = ("test", "-k", "rotate_half", "--folder", folder)
+    done = command(*arguments, encoding=encoding, LAB_LANG="zh")
+    assert done.status == 1 and "Traceback" not in done.stderr + done.stdout
+    assert "rotate_half" in done.stdout and "make test LAB=2" in done.stdout
+    assert ("旋转" in done.stdout) == (encoding != "ascii")
+    assert ("✗" in done.stdout) == (encoding == "utf-8")
+
+
+def test_no_colours_go_into_a_pipe() -> None:
+    done = command("test", "-k", "rotate_half", "--folder", str(SOLUTION))
+    assert done.status == 0 and "\x1b" not in done.stdout
+
+
+# ---------------------------------------------------------------- debug
+
+
+def test_debug_runs_in_the_process_that_pytest_runs_in(tmp_path: Path) -> None:
+    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
+    text = (folder / "attention.py").read_text(encoding="utf-8")
+    probe = "import sys\nprint('in process:', 'pytest' in sys.modules)\n"
+    changed = text.replace(hand_ins.FUTURE, hand_ins.FUTURE + probe, 1)
+    (folder / "attention.py").write_text(changed, encoding="utf-8")
+    done = command("debug", "-k", "rotate_half", "--folder", str(folder))
+    assert done.status == 0 and "in process: True" in done.stdout
+
+
+def test_debug_stops_at_the_first_failure_and_shows_the_students_line(tmp_path: Path) -> None:
+    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
+    text = (folder / "attention.py").read_text(encoding="utf-8")
+    wrong = "\n\ndef rotate_half(x):\n    return x.undefined\n"
+    (folder / "attention.py").write_text(text + wrong, encoding="utf-8")
+    done = command("debug", "-k", "rotate_half", "--folder", str(folder))
+    assert done.status == 1
+    assert "return x.undefined" in done.stdout and "1 failed" in done.stdout
+
+
+def test_debug_reads_commands_of_a_debugger(tmp_path: Path) -> None:
+    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
+    text = (folder / "attention.py").read_text(encoding="utf-8")
+    stopping = "\n\ndef rotate_half(x):\n    breakpoint()\n    return x\n"
+    (folder / "attention.py").write_text(text + stopping, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", "debug", "-k", "test_rotate_half_runs"]
+        + ["--folder", str(folder)],
+        input="p 'sum', 40 + 2\np tuple(x.shape)\n" + "c\n" * 9,
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert "('sum', 42)" in done.stdout and "(Pdb)" in done.stdout
