@@ -115,12 +115,13 @@ def _counts(last: Mapping[str, Any]) -> dict[str, Any]:
     """
     ours, bare = last["ours"], last["bare"]
     counts = {
-        "ours": {"checks": ours["checks"], "cases": ours["cases"], **bare["runner"]},
+        "ours": {**bare["runner"], "checks": ours["checks"], "cases": ours["cases"]},
         "cold": {"items": last["cold"]["items"], "cases": bare["cases"], **bare["pytest"]},
         "bare": {"cases": bare["cases"], "calls": bare["runner"]},
         "graded_as_expected": ours["as_expected"],
     }
-    same = all(bare["runner"][op] == bare["pytest"][op] for op in ("new", "call"))
+    same = all(bare["runner"][what] == bare["pytest"][what] for what in ("new", "call", "checks"))
+    same &= ours["checks"] == bare["runner"]["checks"]
     if not same or ours["cases"] != bare["cases"] or [bare["items"]] != last["cold"]["items"]:
         raise BenchmarkError(f"the sides did not do the same work: {counts}")
     return counts

@@ -61,7 +61,7 @@ class Sides:
             "cpu": finished.cpu / self._size,
             "wall": finished.wall / self._size,
             "cases": record["cases"],
-            "checks": sum(len(e["checks"]) for e in record["lab"]["exercises"]),
+            "checks": max(_passed(hand_in) for hand_in in record["hand_ins"]),
             "isolation": record["isolation"]["level"],
             "as_expected": self._as_expected(record),
         }
@@ -125,11 +125,22 @@ class Sides:
         return [(name, stat.st_ino, stat.st_mtime_ns) for name, stat in found]
 
     def _as_expected(self, record: dict[str, Any]) -> dict[str, int]:
-        """How many of each kind came out as they should; a wrong one has to lose points."""
+        """How many of each kind came out as they should; a wrong one has to lose points.
+
+        Raises:
+            BenchmarkError: a right hand-in lost points, or a stub has some.
+        """
         good = dict.fromkeys(hand_ins.KINDS, 0)
         for hand_in in record["hand_ins"]:
             kind, score = hand_in["student"].split("_")[0], hand_in["score"]
             full = score["earned"] == score["gradable"] > 0
             zero = score["earned"] == 0
-            good[kind] += {"right": full, "wrong": not full and not zero, "stub": zero}[kind]
+            as_expected = {"right": full, "wrong": not full and not zero, "stub": zero}[kind]
+            if not as_expected and kind != "wrong":
+                raise BenchmarkError(f"{hand_in['student']} was graded {score}")
+            good[kind] += as_expected
         return good
+
+
+def _passed(hand_in: dict[str, Any]) -> int:
+    return sum(result["outcome"] == "passed" for result in hand_in["results"])

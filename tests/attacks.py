@@ -1,6 +1,9 @@
 """What a hand-in may try, as code in front of its files and definitions behind them.
 
 ``$HIDDEN``, ``$NOTES``, ``$SHARED`` and ``$ROOT`` stand for paths that a test fills in.
+
+Whoever runs these where a layer is broken must not be hurt: signals are the harmless 0, files
+go to a folder of the test, processes are few and end by themselves.
 """
 
 from __future__ import annotations
@@ -123,14 +126,13 @@ def daemon():
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            time.sleep(600)
+            time.sleep(60)
         os._exit(0)
 tried(daemon)
-tried(lambda: subprocess.Popen(["sleep", "600"], start_new_session=True))
-tried(lambda: os.system("sleep 600 &"))
-tried(lambda: os.kill(os.getppid(), 9))
-tried(lambda: os.kill(-1, 9))
-tried(lambda: os.killpg(0, 9))
+tried(lambda: subprocess.Popen(["sleep", "60"], start_new_session=True))
+tried(lambda: os.system("sleep 60 &"))
+tried(lambda: os.kill(os.getppid(), 0) or print("reached the zygote"))
+tried(lambda: os.kill(-1, 0) or print("reached everybody"))
 """),
     "sends the hidden cases home": Attack(READ + """
 import socket
@@ -152,14 +154,18 @@ class Shouting(ValueError):
     def __str__(self): return grab()
 def stolen(x): raise Shouting(grab())
 """ + STEAL),
-    "says the answers by where it looked": Attack(READ + """
+    "says the answers by where it looked": Attack("""
 import linecache
-namespace = {}
-text = grab()
-exec(compile("def shout(): raise KeyError(%r)" % text[-2000:], "attention.py", "exec"), namespace)
-linecache.cache["attention.py"] = (len(text), None, [text[-190:]] * 99, "attention.py")
+try:
+    text = open("$NOTES").read()
+except OSError as error:
+    text = type(error).__name__
+(path,) = [name for name in linecache.cache if name.endswith("lab2_qwen3_block/attention.py")]
+linecache.cache[path] = (len(text), None, [text] * 99, path)
+shouting = {"text": text}
+exec(compile("def shout(): raise KeyError(text)", path, "exec"), shouting)
 """, last="""
-def stolen(x): namespace["shout"]()
+def stolen(x): shouting["shout"]()
 """ + STEAL),
     "imports the solution": Attack("""
 import importlib, sys

@@ -123,8 +123,11 @@ def descendants() -> set[int]:
 @contextmanager
 def nothing_left_behind(seconds: float = 10) -> Iterator[None]:
     """Fail if the block leaves a process behind, orphans included, ``seconds`` after its end."""
-    if sys.platform == "linux":  # orphans come to this process then, however often they fork
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if sys.platform != "linux":
+        yield
+        return
+    # Orphans come to this process then, however often they fork.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = descendants()
     yield
     deadline = time.monotonic() + seconds

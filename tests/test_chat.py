@@ -68,7 +68,7 @@ BROKEN = {
         "attention.py",
         ROTATE,
         'raise NotImplementedError("TODO lab2.rotate_half: turn the pairs")',
-        ["lab2.rotate_half: turn the pairs", "(attention.py:26)", "请先完成 lab2"],
+        ["lab2.rotate_half (attention.py:26)", "请先完成 lab2"],
     ),
     "exception": (
         "attention.py",

@@ -1,4 +1,4 @@
-"""What a student types: ``--help``, ``test`` and ``debug``, in both languages and on old terminals."""
+"""What a student types: ``--help``, ``test``, ``debug``; languages and old terminals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAVY = ("torch", "numpy", "pytest", "transformers", "safetensors", "jinja2")
 
 @dataclass(frozen=True)
 class Done:
-    """A finished command; ``cpu`` in seconds."""
+    """A finished command."""
 
     status: int
     stdout: str
@@ -111,6 +111,7 @@ def test_a_right_solution_passes_everything() -> None:
     assert done.status == 0 and done.stderr == ""
     assert "100 of 100 points" in done.stdout and "hidden cases" in done.stdout
     assert "All public cases pass" in done.stdout and "isolation level: strong" in done.stdout
+    assert "\x1b" not in done.stdout  # no colours into a pipe
 
 
 def test_a_mistake_is_told_with_its_place_and_the_students_prints(tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ def test_a_mistake_is_told_with_its_place_and_the_students_prints(tmp_path: Path
     assert "AttributeError" in done.stdout and "autograder/" not in done.stdout
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_told_and_ends() -> None:
     folder = str(EXAMPLES / "henry_infinite_loop")
     done = command("test", "-k", "test_mlp_runs", "--folder", folder, "--lang", "en")
@@ -187,7 +189,7 @@ def test_the_language_is_asked_for_by_option_or_variable(
     assert arguments.lang == ("zh" if chinese else "en")
 
 
-@pytest.mark.parametrize("encoding", ["gbk", "ascii", "utf-8"])
+@pytest.mark.parametrize("encoding", ["gbk", "ascii"])
 def test_a_terminal_of_any_encoding_shows_something_and_nothing_breaks(encoding: str) -> None:
     folder = str(EXAMPLES / "frank_interleaved_rope")
     arguments = ("test", "-k", "rotate_half", "--folder", folder)
@@ -195,12 +197,7 @@ def test_a_terminal_of_any_encoding_shows_something_and_nothing_breaks(encoding:
     assert done.status == 1 and "Traceback" not in done.stderr + done.stdout
     assert "rotate_half" in done.stdout and "make test LAB=2" in done.stdout
     assert ("旋转" in done.stdout) == (encoding != "ascii")
-    assert ("✗" in done.stdout) == (encoding == "utf-8")
-
-
-def test_no_colours_go_into_a_pipe() -> None:
-    done = command("test", "-k", "rotate_half", "--folder", str(SOLUTION))
-    assert done.status == 0 and "\x1b" not in done.stdout
+    assert "XX " in done.stdout  # no glyph that this terminal cannot show
 
 
 # ---------------------------------------------------------------- debug
@@ -232,8 +229,7 @@ def test_debug_reads_commands_of_a_debugger(tmp_path: Path) -> None:
     stopping = "\n\ndef rotate_half(x):\n    breakpoint()\n    return x\n"
     (folder / "attention.py").write_text(text + stopping, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "autograder", "debug", "-k", "test_rotate_half_runs"]
-        + ["--folder", str(folder)],
+        [sys.executable, "-m", "autograder", "debug", "-k", "half_runs", "--folder", str(folder)],
         input="p 'sum', 40 + 2\np tuple(x.shape)\n" + "c\n" * 9,
         cwd=ROOT, capture_output=True, text=True, timeout=120,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},

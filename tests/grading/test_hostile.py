@@ -7,6 +7,7 @@ computes nothing, which earns a little without the attack and may not earn more 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests import hand_ins
 from tests.attacks import ATTACKS, ENDS_AT_IMPORT, READ, Attack
 from tests.hand_ins import earned, grade, hand_in, nothing_left_behind, outcomes, results
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 CANARY = "canary-3f9c"  # stands in every place that holds answers
 SECRET = b"a secret that only this test knows"
 # Enough checks to earn something in every exercise; all of them would only take longer.
@@ -87,6 +89,9 @@ def engine(lab: Lab, answers: Answers) -> Iterator[Engine]:
         options = Options(hidden_cases=answers.hidden, jobs=2, checks=CHECKS, order_seed=SECRET)
         with nothing_left_behind(), Engine(lab, options) as engine:
             engine.wait_ready()
+            absent = set(jail._PROMISES) - jail.guarantees(engine.isolation.layers)
+            if absent:  # most of what follows would then work, as the report of every run says
+                pytest.skip(f"needs Linux with every layer; absent: {', '.join(sorted(absent))}")
             yield engine
 
 
@@ -132,7 +137,7 @@ def test_an_attack_earns_nothing_tells_nothing_and_costs_nobody(
     for record in (stub, guess):
         assert "not_graded" not in outcomes(record).values(), "an attack is no fault of the grader"
         text = hand_ins.texts([record])
-        assert CANARY not in text and "BEGIN SOLUTION" not in text
+        assert CANARY not in text and "BEGIN SOLUTION" not in text and "reached" not in text
         if name in ENDS_AT_IMPORT:
             assert {result.outcome for result in record.results} == {ENDS_AT_IMPORT[name]}
     assert os.listdir(answers.shared) == []
@@ -158,13 +163,6 @@ def test_the_attacks_would_work_on_open_ground(answers: Answers) -> None:
     exec(code, space)
     told = space["grab"]()  # type: ignore[operator]
     assert told.count(CANARY) > 1 and "BEGIN SOLUTION" in told
-
-
-def test_this_machine_gives_every_guarantee(engine: Engine) -> None:
-    absent = set(jail._PROMISES) - jail.guarantees(engine.isolation.layers)
-    if absent:
-        pytest.skip(f"isolation: this machine does not give {', '.join(sorted(absent))}")
-    assert engine.isolation.level == "strong"
 
 
 def test_names_of_operators_tell_nothing(engine: Engine) -> None:

@@ -73,7 +73,7 @@ def test_call_numbers_are_those_of_the_kernel_headers() -> None:
     )
     texts = [(column, Path(p).read_text()) for column, p in places if Path(p).exists()]
     if not texts:
-        pytest.skip("no kernel headers are installed")
+        pytest.skip("no kernel headers installed")
     for column, text in texts:
         pairs = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", text)
         numbers = {name: int(number) for name, number in pairs}
