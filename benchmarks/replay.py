@@ -63,9 +63,8 @@ def _new(
     kwargs: Mapping[str, Any],
     tensors: Mapping[str, Tensor],
 ) -> Call:
-    prefix, dtype, number = step["weights"], getattr(torch, step["dtype"]), step["as"]
-    weights = {n: t for n, t in tensors.items() if prefix and n.startswith(prefix)}
-    state = {name.removeprefix(prefix): to_torch(tensor) for name, tensor in weights.items()}
+    names, dtype, number = step["weights"] or {}, getattr(torch, step["dtype"]), step["as"]
+    state = {name: to_torch(tensors[ref]) for name, ref in names.items()}
 
     def new(objects: Objects) -> None:
         made = objects[number] = made_by(*args, **kwargs)

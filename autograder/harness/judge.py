@@ -1,4 +1,4 @@
-"""The judge: numpy and pytest, the checks collected once, forked for every hand-in.
+"""The judge: numpy and pytest, the checks collected once, forked for hand-ins side by side.
 
 It speaks JSON lines over its standard streams. In: ``{"hand_in": id, "files": …, "paths": …,
 "problems": …}``. Out: ``{"ready": …}``, then per hand-in ``{"hand_in": id, "record": …}`` or
@@ -13,22 +13,22 @@ import os
 import select
 import socket
 import sys
-import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_timeout
 
 from autograder.course.labfile import ROOT
 from autograder.course.plain import message_from_plain, message_to_plain, result_to_plain
 from autograder.course.records import Lab
 from autograder.harness import marks, plugin
+from autograder.harness.guard import Guard
 from autograder.harness.runner import Plan, Runner, Trial
+from autograder.harness.slots import Slot
 from autograder.sandbox.jail import harden_parent
-from autograder.sandbox.link import ForkedLink, Starter, ZygoteLost, ended
+from autograder.sandbox.link import ForkedLink, Starter, ZygoteLost
 from autograder.sandbox.spawned import SpawnedLink
 from autograder.sandbox.transport import Sources, WorkerNotStarted, WorkerTransport
 
@@ -44,7 +44,7 @@ class Judge:
         os.dup2(2, 1)
         self._control = socket.socket(fileno=control) if control is not None else None
         self._memory_bytes = memory_bytes
-        self._children: dict[int, tuple[int, str, bytearray]] = {}  # pipe -> pid, id, record
+        self._guards: list[Guard] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -54,9 +54,10 @@ class Judge:
         for item in session.items:
             case = plugin.case_of(item)
             if case is not None and isinstance(item, pytest.Function):
-                guard = partial(_guard, item, STUCK_FACTOR * lab.limits.wall_seconds)
+                if not self._guards:
+                    self._guards.append(Guard(item, STUCK_FACTOR * lab.limits.wall_seconds))
                 name = item.originalname
-                trials[name].append(Trial(name, case, item.obj, guard))
+                trials[name].append(Trial(name, case, item.obj, self._guards[0].arm))
         gc.collect()
         gc.freeze()  # forked judges share these pages; collecting would copy them
         plan = Plan(lab, {name: tuple(found) for name, found in trials.items()})
@@ -81,62 +82,50 @@ class Judge:
             probe.renew()
 
     def _serve(self, plan: Plan) -> None:
-        poll = select.poll() if hasattr(select, "poll") and hasattr(os, "fork") else None
-        if poll is None or self._control is None:
+        work = partial(self._judge, plan)
+        if self._control is None or not hasattr(os, "fork"):
             for line in sys.stdin:
                 request = json.loads(line)
-                record = self._judge(plan, request)
-                self._say({"hand_in": request["hand_in"], "record": record})
+                self._say({"hand_in": request["hand_in"], "record": work(request)})
             return
+        poll = select.poll()
         poll.register(0, select.POLLIN)
+        slots: dict[int, Slot] = {}
         pending, reading = b"", True
-        while reading or self._children:
+
+        def drop(slot: Slot) -> None:
+            del slots[slot.socket.fileno()]
+            poll.unregister(slot.socket)
+
+        while reading or any(slot.hand_in for slot in slots.values()):
             for fd, _ in poll.poll():
-                if fd != 0:
-                    if self._collect(fd):
+                if fd == 0:
+                    data = os.read(0, 1 << 20)
+                    *lines, pending = (pending + data).split(b"\n")
+                    for line in lines:
+                        slot = next((s for s in slots.values() if s.hand_in is None), None)
+                        if slot is None:
+                            slot = Slot(work, list(slots.values()))
+                            slots[slot.socket.fileno()] = slot
+                            poll.register(slot.socket, select.POLLIN)
+                        slot.give(json.loads(line))
+                    if not data:
+                        reading = False
+                        poll.unregister(0)
+                elif fd in slots:
+                    slot = slots[fd]
+                    answer = slot.take()
+                    if answer is None:
+                        continue
+                    if "lost" in answer:
+                        del slots[fd]
                         poll.unregister(fd)
-                        os.close(fd)
-                    continue
-                data = os.read(0, 1 << 20)
-                *lines, pending = (pending + data).split(b"\n")
-                for line in lines:
-                    poll.register(self._fork(plan, json.loads(line)), select.POLLIN)
-                if not data:
-                    reading = False
-                    poll.unregister(0)
-
-    def _fork(self, plan: Plan, request: dict[str, Any]) -> int:
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if not pid:
-            code = 1
-            try:
-                os.close(reading)
-                record = json.dumps(self._judge(plan, request)).encode()
-                view = memoryview(record)
-                while view:
-                    view = view[os.write(writing, view) :]
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(writing)
-        self._children[reading] = (pid, request["hand_in"], bytearray())
-        return reading
-
-    def _collect(self, fd: int) -> bool:
-        """Take what a forked judge has written; True when it has ended."""
-        pid, hand_in, record = self._children[fd]
-        data = os.read(fd, 1 << 20)
-        record += data
-        if data:
-            return False
-        _, status = os.waitpid(pid, 0)
-        del self._children[fd]
-        if status == 0:
-            self._say({"hand_in": hand_in, "record": json.loads(bytes(record))})
-        else:
-            self._say({"hand_in": hand_in, "lost": ended(status)})
-        return True
+                    elif slot.worn_out:
+                        drop(slot)
+                        slot.close()
+                    self._say(answer)
+        for slot in slots.values():
+            slot.close()
 
     def _judge(self, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run all checks on one hand-in."""
@@ -153,6 +142,8 @@ class Judge:
             results = runner.run(problems, set(request["checks"]))
         finally:
             transport.renew()
+            for guard in self._guards:
+                guard.disarm()
         found = marks.forbidden(lab, request["files"], runner.operators)
         return {
             "results": [result_to_plain(result) for result in results],
@@ -169,24 +160,6 @@ class Judge:
     def _say(self, message: dict[str, Any]) -> None:
         self._out.write(json.dumps(message) + "\n")
         self._out.flush()
-
-
-_armed = 0.0  # when pytest-timeout's clock was last started in this process
-
-
-def _guard(item: pytest.Item, seconds: float) -> None:
-    """Keep pytest-timeout's clock running: it ends this process if a check of ours is stuck.
-
-    Every start costs a thread, so a clock that has most of its time left runs on.
-    """
-    global _armed
-    now = time.monotonic()
-    if now - _armed < seconds / 4:
-        return
-    _armed = now
-    item.ihook.pytest_timeout_cancel_timer(item=item)
-    settings = pytest_timeout.Settings(seconds, "thread", False, True)
-    item.ihook.pytest_timeout_set_timer(item=item, settings=settings)
 
 
 def main(argv: list[str]) -> int:

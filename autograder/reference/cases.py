@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +109,11 @@ def release(path: Path) -> str:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
-        return unpack(path.read_bytes())
+        tree, tensors = unpack(path.read_bytes())
     except (OSError, ValueError) as error:
         raise _not_cases(path, error) from None
+    # Cases stay for the judge's whole life: workers need each of their tensors only once.
+    return tree, {name: replace(t, key=f"{path.stem}:{name}") for name, t in tensors.items()}
 
 
 def _not_cases(path: Path, error: Exception) -> CasesError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +29,22 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Difference:
-    """Errors of a tensor against its reference, and where it differs most.
-
-    ``tensor`` and ``token`` are relative (no unit); ``place`` is the index of the largest
-    single deviation, ``token_place`` that of the worst token (all axes but the last).
-    """
+    """Errors of a tensor against its reference, relative (no unit): whole, and worst token."""
 
     tensor: float
     token: float
-    place: tuple[int, ...]
-    token_place: tuple[int, ...]
+    _gaps: Array = field(repr=False)
+    _tokens: Array = field(repr=False)
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        """Index of the largest single deviation."""
+        return _index(self._gaps)
+
+    @property
+    def token_place(self) -> tuple[int, ...]:
+        """Index of the worst token: all axes but the last."""
+        return _index(self._tokens)
 
 
 def difference(got: Array, want: Array, keep: NDArray[np.bool_] | None = None) -> Difference:
@@ -68,8 +74,8 @@ def difference(got: Array, want: Array, keep: NDArray[np.bool_] | None = None) -
     return Difference(
         tensor=float(np.sqrt((gap**2).sum()) / (whole or 1e-30)),
         token=float(tokens.max(initial=0.0)),
-        place=_index(gap),
-        token_place=_index(tokens),
+        _gaps=gap,
+        _tokens=tokens,
     )
 
 

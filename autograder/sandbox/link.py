@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from autograder.sandbox.wire import WireError, frame, frame_length
+from autograder.sandbox.framing import WireError, frame, frame_length
 
 START_SECONDS = 120  # a zygote that still imports torch answers when it is done
 KEPT_PRINTS = 16 << 10  # bytes kept of a worker's output

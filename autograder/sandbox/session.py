@@ -23,7 +23,7 @@ import torch
 from autograder.course.load_lab import StudentModules
 from autograder.sandbox import mapped, operators
 from autograder.sandbox.values import decode, encode, to_torch
-from autograder.sandbox.wire import Tensor
+from autograder.sandbox.wire import KEPT, Tensor
 from labs.given.config import Qwen3Config
 
 MAX_TEXT = 400
@@ -41,12 +41,15 @@ class Session:
     def __init__(self, sources: Mapping[str, str], paths: Mapping[str, str] | None = None) -> None:
         self.modules = StudentModules(sources, paths).install()
         self._objects: dict[int, Any] = {}
+        self._kept: dict[str, Tensor] = {}
 
     def execute(
         self, request: Mapping[str, Any], tensors: Mapping[str, Tensor], *, debug: bool = False
     ) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Run the steps of one request; with ``debug`` student exceptions come through."""
         _reset_torch()
+        self._kept.update((name, t) for name, t in tensors.items() if name.startswith(KEPT))
+        tensors = self._kept | dict(tensors)
         if request.get("fresh"):
             self.modules.fresh()
             self._objects.clear()
@@ -87,15 +90,9 @@ class Session:
                 if step["dtype"] != "float32":  # what modules are made in
                     made.to(getattr(torch, step["dtype"]))
             if step["weights"] is not None:
-                prefix = step["weights"]
-                state = {
-                    name: to_torch(tensor, own=False)  # loading copies it
-                    for name, tensor in tensors.items()
-                    if name.startswith(prefix)
-                }
-                _load(made, state, prefix)
+                _load(made, {n: to_torch(tensors[ref]) for n, ref in step["weights"].items()})
             if step["mapped"] is not None:
-                _load(made, mapped.held(step["mapped"]), "")
+                _load(made, mapped.held(step["mapped"]))
             return None
         target = step["target"]
         function = self._objects[target] if isinstance(target, int) else self._find(target)
@@ -140,10 +137,9 @@ class _WeightsError(RuntimeError):
     """The weights of Hugging Face do not fit the student's parameters."""
 
 
-def _load(module: Any, state: Mapping[str, torch.Tensor], prefix: str) -> None:
-    named = {name.removeprefix(prefix): tensor for name, tensor in state.items()}
+def _load(module: Any, state: Mapping[str, torch.Tensor]) -> None:
     try:
-        module.load_state_dict(named, strict=True)
+        module.load_state_dict(dict(state), strict=True)
     except (RuntimeError, AttributeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT]) from None

@@ -15,7 +15,7 @@ import numpy as np
 from autograder.course.records import Frame
 from autograder.sandbox.link import WorkerLost
 from autograder.sandbox.transport import Transport
-from autograder.sandbox.wire import Tensor
+from autograder.sandbox.wire import KEPT, Tensor
 
 MAX_TEXT = 400
 
@@ -119,17 +119,16 @@ class Student:
         ``mapped`` names, by their common prefix, real weights that the worker holds already.
         """
         self._objects += 1
-        prefix = None
+        names = None
         if weights is not None:
-            prefix = f"w{self._objects}."
-            self._tensors |= {prefix + name: tensor for name, tensor in weights.items()}
+            names = {parameter: self._name(tensor) for parameter, tensor in weights.items()}
         self._step(
             None,
             op="new",
             path=path,
             args=self._trees(args),
             kwargs=self._tree(kwargs),
-            weights=prefix,
+            weights=names,
             mapped=mapped,
             dtype=dtype,
             **{"as": self._objects},
@@ -202,6 +201,16 @@ class Student:
         if error is not None:
             raise error
 
+    def _name(self, tensor: Tensor) -> str:
+        """The name of a tensor in the message: one copy travels, however many steps use it."""
+        if tensor.key:
+            name = KEPT + tensor.key
+        else:
+            name = self._names.setdefault(id(tensor), f"a{len(self._names)}")
+            self._kept.append(tensor)  # keeps id() from being used again
+        self._tensors[name] = tensor
+        return name
+
     def _step(self, result: Result | None, **step: Any) -> None:
         self._steps.append(step)
         self._results.append(result)
@@ -218,13 +227,7 @@ class Student:
         if kind is np.ndarray:
             value, kind = Tensor.of(value), Tensor
         if kind is Tensor:
-            # One copy of a tensor travels, however often a batch of steps uses it.
-            name = self._names.get(id(value))
-            if name is None:
-                name = self._names[id(value)] = f"a{len(self._names)}"
-                self._tensors[name] = value
-                self._kept.append(value)  # keeps id() from being used again
-            return {"$t": name}
+            return {"$t": self._name(value)}
         if kind is Handle:
             return {"$h": value.number}
         if kind is dict:

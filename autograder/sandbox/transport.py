@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from autograder.course.records import Limits
+from autograder.sandbox.framing import WireError
 from autograder.sandbox.link import Budget, Link, Starter, WorkerLost
-from autograder.sandbox.wire import Tensor, WireError, pack, unpack
+from autograder.sandbox.wire import KEPT, Tensor, pack, unpack
 
 Reply = tuple[dict[str, Any], dict[str, Tensor]]
 # Until student text is compiled nothing of a student's runs: a slow disk is no fault of theirs.
@@ -39,6 +40,7 @@ class WorkerTransport:
         self._sources = sources
         self._budget = Budget(limits.cpu_seconds, limits.wall_seconds)
         self._link: Link | None = None
+        self._sent: set[str] = set()  # names of tensors that the worker keeps
         self._last_prints = ""  # of a worker that is gone
         self.lost = 0
         self.layers: tuple[str, ...] = ()
@@ -50,8 +52,10 @@ class WorkerTransport:
             WorkerLost: it died, ran out of time, or did not answer in our language.
         """
         link = self._link or self._begin()
+        tensors = {name: t for name, t in tensors.items() if name not in self._sent}
+        self._sent.update(name for name in tensors if name.startswith(KEPT))
         try:
-            return unpack(link.exchange(pack(request, dict(tensors)), self._budget))
+            return unpack(link.exchange(pack(request, tensors), self._budget))
         except (WorkerLost, WireError) as error:
             self.lost += 1
             self._last_prints = _prints(link)
@@ -70,6 +74,7 @@ class WorkerTransport:
         if self._link is not None:
             self._link.close()
             self._link = None
+            self._sent.clear()
 
     def _begin(self) -> Link:
         link = self._start()

@@ -32,15 +32,12 @@ _DTYPES = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
-def to_torch(tensor: Tensor, *, own: bool = True) -> torch.Tensor:
-    """A torch tensor; with ``own`` of its own memory, so that a change to it stays its own."""
+def to_torch(tensor: Tensor) -> torch.Tensor:
+    """A torch tensor of its own memory, so that a change to it stays its own."""
     dtype = _DTYPES[tensor.dtype]
     if not tensor.data:
         return torch.empty(tensor.shape, dtype=dtype)
-    data = memoryview(tensor.data)
-    if own or data.readonly:
-        data = memoryview(bytearray(data))
-    return torch.frombuffer(data, dtype=dtype).reshape(tensor.shape)
+    return torch.frombuffer(bytearray(tensor.data), dtype=dtype).reshape(tensor.shape)
 
 
 def from_torch(value: torch.Tensor) -> Tensor:

@@ -13,17 +13,18 @@ from __future__ import annotations
 import json
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_MESSAGE = 64 << 20  # bytes
+from autograder.sandbox.framing import LENGTH, WireError
+
 MAX_HEADER = 16 << 20  # bytes of JSON, which takes many times its size once it is parsed
+KEPT = "k:"  # names of tensors that the receiver keeps begin so
 MAX_TENSORS = 4096
 MAX_SIDES = 32  # dimensions of a tensor: what every numpy can hold
-_LENGTH = struct.Struct("<Q")
 
 # torch dtype -> (name in a safetensors header, numpy dtype of the raw bytes)
 _DTYPES: dict[str, tuple[str, np.dtype[Any]]] = {
@@ -41,17 +42,18 @@ _DTYPES: dict[str, tuple[str, np.dtype[Any]]] = {
 _BY_CODE = {code: name for name, (code, _) in _DTYPES.items()}
 
 
-class WireError(ValueError):
-    """The other side sent something that is not a message of ours."""
-
 
 @dataclass(frozen=True)
 class Tensor:
-    """Raw values of a tensor: the torch name of its dtype, its shape, little-endian bytes."""
+    """Raw values of a tensor: the torch name of its dtype, its shape, little-endian bytes.
+
+    A tensor with a ``key`` is known by it to both sides, and travels to a worker only once.
+    """
 
     dtype: str
     shape: tuple[int, ...]
     data: bytes | memoryview
+    key: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, array: Any) -> Tensor:
@@ -80,7 +82,7 @@ def pack(tree: dict[str, Any], tensors: dict[str, Tensor]) -> bytes:
         header[name] = {"dtype": code, "shape": tensor.shape, "data_offsets": (begin, end)}
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
-    return b"".join((_LENGTH.pack(len(head)), head, *(t.data for t in tensors.values())))
+    return b"".join((LENGTH.pack(len(head)), head, *(t.data for t in tensors.values())))
 
 
 def unpack(blob: bytes | bytearray) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -90,7 +92,7 @@ def unpack(blob: bytes | bytearray) -> tuple[dict[str, Any], dict[str, Tensor]]:
         WireError: it is no safetensors blob, or a header lies about sizes.
     """
     try:
-        (length,) = _LENGTH.unpack_from(blob)
+        (length,) = LENGTH.unpack_from(blob)
         if length > len(blob) - 8:
             raise WireError("the header is longer than the message")
         if length > MAX_HEADER:
@@ -121,20 +123,3 @@ def unpack(blob: bytes | bytearray) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise WireError(f"not a message: {type(error).__name__}") from None
-
-
-def frame(blob: bytes) -> bytes:
-    """A message with its length in front, as it travels."""
-    return _LENGTH.pack(len(blob)) + blob
-
-
-def frame_length(head: bytes) -> int:
-    """Length of the message that follows the first eight bytes.
-
-    Raises:
-        WireError: it is empty, or beyond :data:`MAX_MESSAGE`; nothing has been allocated for it.
-    """
-    length: int = _LENGTH.unpack(head)[0]
-    if not 0 < length <= MAX_MESSAGE:
-        raise WireError(f"a message of {length} bytes; 1 to {MAX_MESSAGE} are taken")
-    return length

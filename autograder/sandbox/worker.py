@@ -7,8 +7,9 @@ import os
 import sys
 from typing import Any
 
+from autograder.sandbox.framing import frame, frame_length
 from autograder.sandbox.session import Session
-from autograder.sandbox.wire import frame, frame_length, pack, unpack
+from autograder.sandbox.wire import pack, unpack
 
 
 def serve(read_fd: int, write_fd: int, layers: tuple[str, ...]) -> None:

@@ -219,7 +219,7 @@ def _attention(
     return draft(about, tensors | _prefixed(weights), asdict(config), **values)
 
 
-@recipe(public=2)
+@recipe()
 def attention_core(draw: Draw) -> Draft:
     config, tokens, batch = _sizes(draw)
     weights = _attention_weights(draw, config)
@@ -448,7 +448,7 @@ def _mlp_sizes(draw: Draw) -> tuple[int, int]:
     return hidden, intermediate
 
 
-@recipe(public=2)
+@recipe()
 def mlp_core(draw: Draw) -> Draft:
     hidden, intermediate = _mlp_sizes(draw)
     return _mlp(draw, draw.normal(3, 7, hidden), _mlp_weights(draw, hidden, intermediate))
