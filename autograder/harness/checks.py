@@ -7,7 +7,7 @@ sentence with numbers, case and place, and no traceback of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,9 +21,9 @@ from autograder.sandbox.student import GivenConfig, Handle, Other, Result, Stude
 from autograder.sandbox.wire import Tensor
 
 __all__ = [
-    "OUTPUT", "Case", "CheckFailed", "Handle", "Limit", "Student", "Tensor", "cases", "config",
-    "expect_close", "expect_dtype", "expect_items", "expect_same", "expect_shape",
-    "expect_tensor", "expect_unlike", "expect_value",
+    "OUTPUT", "Case", "CheckFailed", "Handle", "Limit", "Result", "Student", "Tensor", "cases",
+    "config", "expect_close", "expect_dtype", "expect_items", "expect_keys", "expect_same",
+    "expect_shape", "expect_tensor", "expect_unlike", "expect_value",
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
@@ -77,6 +77,18 @@ def expect_items(result: Result, count: int, case: Case, what: Text = OUTPUT) ->
     if not isinstance(value, (tuple, list)) or len(value) != count:
         raise _fail("type", case, what, got=_describe(value), want=f"a tuple of {count}")
     return value
+
+
+def expect_keys(
+    result: Result, keys: Sequence[str], case: Case, what: Text = OUTPUT
+) -> Mapping[str, Any]:
+    """The value of a call, which has to be a dict that holds every one of ``keys``."""
+    value = result.value
+    missing = [key for key in keys if not isinstance(value, dict) or key not in value]
+    if missing:
+        got = f"without {', '.join(missing)}" if isinstance(value, dict) else _describe(value)
+        raise _fail("type", case, what, got=got[:120], want=f"a dict with {', '.join(keys)}")
+    return dict(value)
 
 
 def expect_shape(
@@ -158,10 +170,15 @@ def expect_same(
     part: tuple[Any, ...] = (),
     limit: float = 1e-5,
 ) -> None:
-    """Two values that must agree, up to rounding (``limit`` relative, and 10 x at a token)."""
+    """Two values that must agree, up to rounding (``limit`` relative, and 10 x at a token).
+
+    Zeros everywhere agree with themselves whatever happens, so they are no answer.
+    """
     reference = expect_tensor(before, case, what).array.astype(np.float64)
     got = _numbers(result, reference, case, what)[part]
     reference = _numbers(before, reference, case, what)[part]
+    if not reference.any():
+        raise _fail("zero", case, what)
     gap = difference(got, reference)
     if gap.tensor > limit or gap.token > 10 * limit:
         error = max(gap.tensor, gap.token)

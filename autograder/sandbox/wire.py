@@ -42,7 +42,6 @@ _DTYPES: dict[str, tuple[str, np.dtype[Any]]] = {
 _BY_CODE = {code: name for name, (code, _) in _DTYPES.items()}
 
 
-
 @dataclass(frozen=True)
 class Tensor:
     """Raw values of a tensor: the torch name of its dtype, its shape, little-endian bytes.

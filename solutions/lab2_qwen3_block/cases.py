@@ -548,73 +548,55 @@ PUBLISHED = {
 }
 
 
-def _accounting(about: Text, config: Qwen3Config, **values: Any) -> Draft:
+def _model(name: str, config: Qwen3Config, tokens: int, batch: int) -> dict[str, Any]:
+    """One model with everything that is to be worked out for it."""
     counts = oracle.count_parameters(config)
-    expected = {f"n.{name}": count for name, count in counts.items()}
-    return draft(about, None, asdict(config), **expected, **values)
+    kv_width = config.num_key_value_heads * config.head_dim
+    cached = 2 * config.num_hidden_layers * kv_width * tokens * batch
+    itemsizes = {"float32": 4, "float16": 2, "bfloat16": 2}
+    return {
+        "name": name,
+        "config": asdict(config),
+        "tokens": tokens,
+        "batch": batch,
+        "counts": counts,
+        "weights": {dtype: size * counts["total"] for dtype, size in itemsizes.items()},
+        "cache": {dtype: size * cached for dtype, size in itemsizes.items()},
+    }
 
 
-def _published(name: str) -> Qwen3Config:
-    hidden, layers, heads, kv_heads, intermediate, tied = PUBLISHED[name]
-    return _config(
-        hidden, heads, kv_heads, 128, vocab_size=151_936, num_hidden_layers=layers,
-        intermediate_size=intermediate, tie_word_embeddings=tied,
+@recipe(hidden=0)
+def published(draw: Draw) -> Draft:
+    models = []
+    for name, (hidden, layers, heads, kv_heads, intermediate, tied) in PUBLISHED.items():
+        config = _config(
+            hidden, heads, kv_heads, 128, vocab_size=151_936, num_hidden_layers=layers,
+            intermediate_size=intermediate, tie_word_embeddings=tied,
+        )  # fmt: skip
+        models.append(_model(name, config, tokens=4096, batch=3))
+    return draft(Text("the published dense models", "已发布的稠密模型"), models=models)
+
+
+def _odd_model(draw: Draw, tied: bool) -> dict[str, Any]:
+    hidden, heads, kv_heads, head_dim, _, _ = draw.pick(SIZES)
+    config = _config(
+        hidden, heads, kv_heads, head_dim,
+        vocab_size=draw.integer(90, 130), num_hidden_layers=draw.integer(3, 5),
+        intermediate_size=draw.integer(60, 99), tie_word_embeddings=tied,
     )  # fmt: skip
-
-
-def _model(name: str) -> Any:
-    @recipe(hidden=0)
-    def published(draw: Draw) -> Draft:
-        config = _published(name)
-        total = oracle.count_parameters(config)["total"]
-        kv = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
-        sizes = {"b.float32": 4 * total, "b.bfloat16": 2 * total, "kv.bfloat16": 2 * kv * 4096 * 3}
-        return _accounting(Text(name, name), config, **sizes, tokens=4096, batch=3)
-
-    return published
-
-
-published_06b = _model("Qwen3-0.6B")
-published_17b = _model("Qwen3-1.7B")
-published_4b = _model("Qwen3-4B")
-published_8b = _model("Qwen3-8B")
-published_14b = _model("Qwen3-14B")
-published_32b = _model("Qwen3-32B")
+    name = f"{config.num_hidden_layers} x {hidden}, {'tied' if tied else 'untied'}"
+    return _model(name, config, draw.integer(7, 30), draw.integer(2, 5))
 
 
 @recipe()
 def accounting(draw: Draw) -> Draft:
     """An odd little model in which no two terms are equal."""
-    hidden, heads, kv_heads, head_dim, _, _ = draw.pick(SIZES)
-    config = _config(
-        hidden, heads, kv_heads, head_dim,
-        vocab_size=draw.integer(90, 130), num_hidden_layers=draw.integer(3, 5),
-        intermediate_size=draw.integer(60, 99), tie_word_embeddings=draw.integer(0, 1) == 1,
-    )  # fmt: skip
-    return _odd(draw, config)
+    model = _odd_model(draw, tied=draw.integer(0, 1) == 1)
+    return draft(Text("a small model", "一个小模型"), models=[model])
 
 
 @recipe()
 def accounting_twin(draw: Draw) -> Draft:
-    """A tied and an untied model that are otherwise equal."""
-    hidden, heads, kv_heads, head_dim, _, _ = draw.pick(SIZES)
-    config = _config(
-        hidden, heads, kv_heads, head_dim, num_hidden_layers=3, tie_word_embeddings=False
-    )
-    return _odd(draw, config)
-
-
-def _odd(draw: Draw, config: Qwen3Config) -> Draft:
-    total = oracle.count_parameters(config)["total"]
-    tokens, batch = draw.integer(7, 30), draw.integer(2, 5)
-    kv = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim
-    sizes = {
-        "b.float32": 4 * total, "b.float16": 2 * total, "b.bfloat16": 2 * total,
-        "kv.float32": 4 * kv * tokens * batch, "kv.bfloat16": 2 * kv * tokens * batch,
-    }  # fmt: skip
-    head = "tied" if config.tie_word_embeddings else "untied"
-    about = Text(
-        f"{config.num_hidden_layers} layers, hidden {config.hidden_size}, {head} head",
-        f"{config.num_hidden_layers} 层，hidden {config.hidden_size}，head {head}",
-    )
-    return _accounting(about, config, **sizes, tokens=tokens, batch=batch)
+    """A tied and an untied model."""
+    models = [_odd_model(draw, tied=True), _odd_model(draw, tied=False)]
+    return draft(Text("two small models", "两个小模型"), models=models)

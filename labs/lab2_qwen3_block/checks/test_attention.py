@@ -10,6 +10,7 @@ from autograder.harness.checks import (
     Case,
     Handle,
     Limit,
+    Result,
     Student,
     Tensor,
     cases,
@@ -175,12 +176,15 @@ def test_rotary_two_models(student: Student, case: Case) -> None:
 # ---------------------------------------------------------------- apply_rotary_pos_emb
 
 
-def _rotate(
-    student: Student, case: Case, prefix: str = "", dtype: type = np.float32
-) -> tuple[Tensor, Tensor]:
-    q, k = (Tensor.of(case[name].array.astype(dtype)) for name in ("q", "k"))
+def _turn(student: Student, case: Case, prefix: str = "", dtype: str = "float32") -> Result:
+    q, k = case["q"], case["k"]
+    if dtype != "float32":
+        q, k = (Tensor.of(tensor.array.astype(dtype)) for tensor in (q, k))
     tables = case[f"{prefix}cos"], case[f"{prefix}sin"]
-    result = student.call("attention.apply_rotary_pos_emb", q, k, *tables)
+    return student.call("attention.apply_rotary_pos_emb", q, k, *tables)
+
+
+def _rotated(result: Result, case: Case) -> tuple[Tensor, Tensor]:
     rotated_q, rotated_k = expect_items(result, 2, case)
     return (
         expect_shape(rotated_q, case["q"].shape, case, Q),
@@ -200,7 +204,7 @@ def test_apply_rotary_runs(student: Student, case: Case) -> None:
 
     能运行，并保持 q 与 k 的形状。
     """
-    _rotate(student, case)
+    _rotated(_turn(student, case), case)
 
 
 @cases("rotation")
@@ -209,7 +213,7 @@ def test_apply_rotary_scores(student: Student, case: Case) -> None:
 
     对任意两个位置，q'k'^T 均正确。
     """
-    expect_close(_scores(_rotate(student, case)), case["scores"], case, SCORES)
+    expect_close(_scores(_rotated(_turn(student, case), case)), case["scores"], case, SCORES)
 
 
 @cases("rotation")
@@ -219,7 +223,7 @@ def test_apply_rotary_norms(student: Student, case: Case) -> None:
     旋转不改变任何向量的长度。
     """
     why = Text("rotating a pair keeps its length.", "旋转一对分量不改变其长度。")
-    for rotated, name in zip(_rotate(student, case), ("q", "k"), strict=True):
+    for rotated, name in zip(_rotated(_turn(student, case), case), ("q", "k"), strict=True):
         before, after = (
             Tensor.of(np.linalg.norm(t.array.astype(np.float64), axis=-1))
             for t in (case[name], rotated)
@@ -233,7 +237,8 @@ def test_apply_rotary_relative(student: Student, case: Case) -> None:
 
     所有位置同时移动 17，分数不变。
     """
-    here, later = _rotate(student, case), _rotate(student, case, "later_")
+    results = _turn(student, case), _turn(student, case, "later_")
+    here, later = (_rotated(result, case) for result in results)
     expect_same(_scores(later), _scores(here), case, RELATIVE, SCORES)
     moved = Text("positions 17 apart turn a vector.", "相差 17 个位置时向量会转动。")
     expect_unlike(later[0], here[0], case, moved, Q)
@@ -245,8 +250,9 @@ def test_apply_rotary_dtype(student: Student, case: Case) -> None:
 
     尽管表为 float32，q 与 k 仍保持各自的数据类型。
     """
-    for rotated, name in zip(_rotate(student, case, dtype=np.float16), (Q, K), strict=True):
-        expect_dtype(rotated, "float16", case, name)
+    rotated = _rotated(_turn(student, case, dtype="float16"), case)
+    for tensor, name in zip(rotated, (Q, K), strict=True):
+        expect_dtype(tensor, "float16", case, name)
 
 
 @cases("rotation")
@@ -255,7 +261,8 @@ def test_apply_rotary_batched(student: Student, case: Case) -> None:
 
     表为 [B, T, head_dim] 时，每一行按自己的位置旋转。
     """
-    expect_close(_scores(_rotate(student, case, "row_")), case["row_scores"], case, SCORES)
+    rotated = _rotated(_turn(student, case, "row_"), case)
+    expect_close(_scores(rotated), case["row_scores"], case, SCORES)
 
 
 # ---------------------------------------------------------------- repeat_kv
@@ -368,9 +375,12 @@ def test_attention_future(student: Student, case: Case) -> None:
     任何输出都不依赖后面的 token。
     """
     attention, why = _attention(student, case), Text("it sees the future.", "它看到了未来。")
-    before = attention(case["x"])
-    for first in (1, case["x"].shape[1] // 2, case["x"].shape[1] - 1):
-        after = attention(_changed(case["x"], (slice(None), slice(first, None))))
+    before, tokens = attention(case["x"]), case["x"].shape[1]
+    changed = {
+        first: attention(_changed(case["x"], (slice(None), slice(first, None))))
+        for first in (1, tokens // 2, tokens - 1)
+    }
+    for first, after in changed.items():
         what = Text(f"the output before token {first}", f"第 {first} 个 token 之前的输出")
         early = (slice(None), slice(0, first))
         expect_same(after, before, case, why, what, part=early)
@@ -562,8 +572,7 @@ def test_attention_large_logits(student: Student, case: Case) -> None:
     _expect_parity(student, case, limit=Limit(1e-4, 1e-3))
 
 
-def _expect_narrow(student: Student, case: Case) -> None:
-    result = _attention(student, case)(case["x"], **_arguments(case))
+def _expect_narrow(result: Result, case: Case) -> None:
     expect_dtype(result, case["dtype"], case)
     expect_close(result, case["y"], case)
 
@@ -574,7 +583,7 @@ def test_attention_bfloat16(student: Student, case: Case) -> None:
 
     输入 bfloat16，输出 bfloat16。
     """
-    _expect_narrow(student, case)
+    _expect_narrow(_attention(student, case)(case["x"], **_arguments(case)), case)
 
 
 @cases("attention_float16")
@@ -583,8 +592,10 @@ def test_attention_float16(student: Student, case: Case) -> None:
 
     float16 且输入达 300 时，无论是否给定掩码，都既不崩溃也不溢出。
     """
-    _expect_narrow(student, case)
-    expect_close(_attention(student, case)(case["x"]), case["y"], case)
+    attention = _attention(student, case)
+    causal = attention(case["x"])
+    _expect_narrow(attention(case["x"], **_arguments(case)), case)
+    _expect_narrow(causal, case)
 
 
 @cases("attention_core", "attention_padded")
