@@ -1,4 +1,4 @@
-"""Skips are listed at the end, and only those with a reason in allowed_skips.txt are let through."""
+"""Lists skips at the end; only reasons in allowed_skips.txt are let through."""
 
 from __future__ import annotations
 

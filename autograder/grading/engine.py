@@ -107,7 +107,10 @@ class Engine:
             [*judge, str(self._lab.folder), control, memory, *self._case_files()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            # Whatever pytest plugins an environment holds have no business in grading.
+            env=os.environ
+            | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
             cwd=ROOT,
             pass_fds=inherited,
         )

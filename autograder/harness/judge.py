@@ -168,7 +168,16 @@ def main(argv: list[str]) -> int:
     harden_parent()
     judge = Judge(None if control == "-" else int(control), memory)
     arguments = [str(folder / "checks"), "--lab-folder", str(folder), *argv[4:]]
-    quiet = ["--assert=plain", "--capture=no", "-p", "no:cacheprovider", "-p", "no:terminal"]
+    quiet = [
+        "-p",
+        "pytest_timeout",
+        "--assert=plain",
+        "--capture=no",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:terminal",
+    ]
     isolated = ["-c", os.devnull, "--rootdir", str(folder), "--import-mode=importlib"]
     plugins = [plugin, judge]
     return int(pytest.main([*quiet, *isolated, *arguments], plugins=plugins))

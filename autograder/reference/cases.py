@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,8 +113,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         tree, tensors = unpack(path.read_bytes())
     except (OSError, ValueError) as error:
         raise _not_cases(path, error) from None
-    # Cases stay for the judge's whole life: workers need each of their tensors only once.
-    return tree, {name: replace(t, key=f"{path.stem}:{name}") for name, t in tensors.items()}
+    # Cases stay for the judge's whole life: workers need each of their tensors only once. The
+    # key tells files apart without telling a worker where they lie.
+    file = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    return tree, {name: replace(t, key=f"{file}:{name}") for name, t in tensors.items()}
 
 
 def _not_cases(path: Path, error: Exception) -> CasesError:

@@ -42,11 +42,9 @@ def to_torch(tensor: Tensor) -> torch.Tensor:
 
 def from_torch(value: torch.Tensor) -> Tensor:
     """The bytes of a plain dense tensor on any device."""
-    flat = value.detach().contiguous().cpu()
-    if not flat.numel():
-        return Tensor(_NAMES[flat.dtype], tuple(flat.shape), b"")
-    data = flat.reshape(-1).view(torch.uint8).numpy().tobytes()
-    return Tensor(_NAMES[flat.dtype], tuple(flat.shape), data)
+    plain = value.detach().cpu().resolve_neg()
+    raw = plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain
+    return Tensor(_NAMES[plain.dtype], tuple(plain.shape), raw.numpy().tobytes())
 
 
 def decode(

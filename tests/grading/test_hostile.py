@@ -123,7 +123,7 @@ def test_an_attack_earns_nothing_tells_nothing_and_costs_nobody(
     engine: Engine, quiet: dict[str, HandIn], answers: Answers, name: str
 ) -> None:
     attack = answers.fill(ATTACKS[name])
-    with nothing_left_behind():
+    with nothing_left_behind(judges=True):
         records = grade(
             engine,
             hand_in("attacking-stub", attack.on(hand_ins.stub())),

@@ -23,10 +23,11 @@ from autograder.course.records import (
 from autograder.harness.checks import CheckFailed
 from autograder.harness.runner import Plan, Runner, Trial
 from autograder.reference.cases import Case
+from autograder.sandbox.framing import WireError
 from autograder.sandbox.link import WorkerLost, ZygoteLost
 from autograder.sandbox.student import Student, StudentError
 from autograder.sandbox.transport import Reply, WorkerNotStarted, WorkerTransport
-from autograder.sandbox.wire import Tensor, WireError
+from autograder.sandbox.wire import Tensor
 
 WORDS = Text("words", "文字")
 Body = Callable[[Student, Case], None]

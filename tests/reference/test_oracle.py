@@ -208,7 +208,7 @@ def test_narrow_inputs_are_widened_exactly(dtype: torch.dtype) -> None:
 def test_a_theta_lost_by_transformers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = hf.hf_config(replace(BASE, rope_theta=1e4))
     monkeypatch.setattr(hf, "hf_config", lambda config: lost)
-    with pytest.raises(RuntimeError, match="rope_theta = 1000000.0"):
+    with pytest.raises(RuntimeError, match=r"rope_theta = 1000000\.0"):
         hf.hf_rope_tables(BASE, torch.arange(3))
 
 

@@ -100,7 +100,7 @@ def sentence(result: CheckResult) -> str:
 
 
 def one(engine: Engine, **bodies: str) -> HandIn:
-    with nothing_left_behind():
+    with nothing_left_behind(judges=True):
         return grade(engine, hand_in("one", tiny_lab.doing(**bodies)))["one"]
 
 
@@ -175,7 +175,7 @@ def test_an_import_that_ends_settles_its_file_at_once(
     files = tiny_lab.right()
     files["answer.py"] = code + "\n" + files["answer.py"]
     started = time.monotonic()
-    with nothing_left_behind():
+    with nothing_left_behind(judges=True):
         record = grade(engine, hand_in("one", files))["one"]
     settled = {c.name: outcome for c in lab.checks if c.name != "test_side"}
     assert outcomes(record) == all_but(lab, **settled)
@@ -243,7 +243,7 @@ def test_forks_at_import_are_a_failed_import(engine: Engine, lab: Lab) -> None:
         "import os, time\nfor _ in range(5):\n    if os.fork() == 0: time.sleep(60)\n"
         + files["side.py"]
     )
-    with nothing_left_behind():
+    with nothing_left_behind(judges=True):
         record = grade(engine, hand_in("one", files))["one"]
     assert outcomes(record) == all_but(lab, test_side="failed")
 

@@ -16,9 +16,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load as safetensors_load
 
-from autograder.sandbox import wire
+from autograder.sandbox import framing, wire
+from autograder.sandbox.framing import WireError, frame, frame_length
 from autograder.sandbox.values import from_torch, to_torch
-from autograder.sandbox.wire import Tensor, WireError, frame, frame_length, pack, unpack
+from autograder.sandbox.wire import Tensor, pack, unpack
 
 DTYPES = (
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
@@ -192,7 +193,7 @@ def allocated(action: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("length", [wire.MAX_MESSAGE + 1, 1 << 40, (1 << 64) - 1])
+@pytest.mark.parametrize("length", [framing.MAX_MESSAGE + 1, 1 << 40, (1 << 64) - 1])
 def test_the_length_of_a_frame_is_capped_before_anything_is_allocated(length: int) -> None:
     assert allocated(lambda: frame_length(struct.pack("<Q", length))) < 1 << 16
 
@@ -217,7 +218,7 @@ def test_a_header_is_capped_before_it_is_parsed() -> None:
     """Empty lists take twenty times their text once they are parsed."""
     header = b'{"a":[' + b"[]," * (wire.MAX_HEADER // 3) + b"[]]}"
     message = blob(header)
-    assert len(message) < wire.MAX_MESSAGE
+    assert len(message) < framing.MAX_MESSAGE
     assert allocated(lambda: unpack(message)) < 1 << 16
 
 
@@ -225,4 +226,4 @@ def test_a_frame_is_a_length_and_the_message() -> None:
     message = pack({"a": 1}, {})
     framed = frame(message)
     assert frame_length(framed[:8]) == len(message) and framed[8:] == message
-    assert frame_length(struct.pack("<Q", wire.MAX_MESSAGE)) == wire.MAX_MESSAGE
+    assert frame_length(struct.pack("<Q", framing.MAX_MESSAGE)) == framing.MAX_MESSAGE
