@@ -19,6 +19,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from autograder.authoring import tiny_qwen3, tiny_qwen3_card
+from autograder.authoring.bits_per_byte import bits_per_byte
 from labs.given.checkpoint import CheckpointError, load_model, read_config
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,7 +124,7 @@ def test_weights_are_bfloat16_and_the_folder_is_small() -> None:
 @pytest.mark.slow
 def test_bits_per_byte_are_as_good_as_the_card_says() -> None:
     tokens, size = _held_out()
-    bits = tiny_qwen3.bits_per_byte(_ours(TINY), tokens, size)
+    bits = bits_per_byte(_ours(TINY), tokens, size)
     assert bits <= 1.95
     card = (TINY / "README.md").read_text(encoding="utf-8")
     found = re.search(r"\*\*([\d.]+) bits per byte\*\*", card)

@@ -12,6 +12,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 from autograder.authoring import tiny_qwen3, tiny_qwen3_card
+from autograder.authoring.bits_per_byte import bits_per_byte
 
 TEXT = "CHAPTER 1. A.\n\nCall me\nIshmael—\nor so.\n\n     O verse,\n     stay.\n\n\n"
 TEXT += "CHAPTER 2. B.\n\nx\n"
@@ -38,7 +39,7 @@ def test_every_token_but_the_first_is_predicted_once(length: int) -> None:
         def forward(self, ids: torch.Tensor) -> torch.Tensor:
             return torch.zeros(*ids.shape, 32)
 
-    bits = tiny_qwen3.bits_per_byte(Uniform(), torch.zeros(length, dtype=torch.long), 4, window=8)
+    bits = bits_per_byte(Uniform(), torch.zeros(length, dtype=torch.long), 4, window=8)
     assert bits == pytest.approx(math.log2(32) * (length - 1) / 4)
 
 

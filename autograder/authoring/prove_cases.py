@@ -96,7 +96,7 @@ def unmatched(place: Place) -> Iterator[str]:
     wanted = _recipes_of_checks(place)
     listed = {check.name: check for check in place.lab.checks}
     toml = place.shown(place.folder / "lab.toml")
-    recipes_file = place.shown(place.solution / "cases.py")
+    recipes_file = place.shown(place.solution / "cases")
     for test, (path, names) in wanted.items():
         where = f"{place.shown(path)}: {test}"
         if test not in listed:

@@ -21,8 +21,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from autograder.authoring import tiny_qwen3_card
+from autograder.authoring.bits_per_byte import CONTEXT, bits_per_byte
+
 VOCAB = 1024
-CONTEXT = 256  # tokens a training window holds
 BATCH = 10
 PEAK_LR = 4e-3
 WARM_UP = 100  # steps
@@ -96,29 +98,6 @@ def train_tokenizer(text: str) -> Tokenizer:
     )
     tokenizer.train_from_iterator([text], trainer)
     return tokenizer
-
-
-def bits_per_byte(
-    model: torch.nn.Module, tokens: torch.Tensor, bytes_: int, window: int = CONTEXT
-) -> float:
-    """Bits the model needs per byte of the text that ``tokens`` stand for.
-
-    Args:
-        model: maps ``[B, T]`` token ids to logits ``[B, T, vocab]`` or to an object with them.
-        tokens: ``[N]``; the first is given, the others are predicted once each.
-        bytes_: length of the whole text in UTF-8.
-        window: tokens seen at once; windows overlap by half, so that every token but the
-            first ones is predicted from at least half a window.
-    """
-    step, total = window // 2, 0.0
-    with torch.no_grad():
-        for start in range(0, max(len(tokens) - step, 1), step):
-            piece = tokens[start : start + window + 1]
-            out = model(piece[None, :-1])
-            logits = getattr(out, "logits", out)[0].float()
-            loss = torch.nn.functional.cross_entropy(logits, piece[1:], reduction="none")
-            total += loss[0 if start == 0 else window - step :].sum().item()
-    return total / math.log(2) / bytes_
 
 
 def learning_rate(step: int, steps: int) -> float:
@@ -230,9 +209,7 @@ def main() -> None:
     if arguments.command == "train":
         train(arguments.text, arguments.out, arguments.steps)
     else:
-        from autograder.authoring.tiny_qwen3_card import card  # which imports this module
-
-        text = card(arguments.folder)
+        text = tiny_qwen3_card.card(arguments.folder)
         (arguments.folder / "README.md").write_text(text, encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from autograder.authoring.tiny_qwen3 import CONTEXT, bits_per_byte
+from autograder.authoring.bits_per_byte import CONTEXT, bits_per_byte
 from labs.given.checkpoint import load_model
 from labs.given.generate import generate
 

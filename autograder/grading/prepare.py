@@ -33,8 +33,8 @@ def hidden_cases(lab: str, out: Path, secret: bytes) -> Path:
     Raises:
         PrepareError: they could not be built, for instance in a copy without solutions.
     """
-    if not (SOLUTIONS / lab / "cases.py").is_file():
-        raise PrepareError(f"solutions/{lab}/cases.py: absent; grading needs an instructor's copy")
+    if not (SOLUTIONS / lab / "cases").is_dir():
+        raise PrepareError(f"solutions/{lab}/cases: absent; grading needs an instructor's copy")
     path = out / ".cases" / f"{digest_of_cases(lab, secret)}.safetensors"
     if not path.exists():
         _reference(["hidden", lab, str(path)], secret.hex())

@@ -10,7 +10,10 @@ PACKAGES = ("torch", "numpy", "pytest", "pytest-timeout")
 
 def versions() -> dict[str, str]:
     """Releases of Python, of the packages that grade, and of this project."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    found = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
     for name in ("qwen3-labs", *PACKAGES):
         try:
             found[name] = metadata.version(name)

@@ -52,7 +52,7 @@ def folder_of(weights: str) -> Path:
 
 def _build_real(lab: str, out: Path, weights: str) -> None:
     folder = folder_of(weights)
-    module = recipes.module_of(SOLUTIONS / lab)
+    module = recipes.package_of(SOLUTIONS / lab)
     made = [
         recipes.finish(draft, f"{name}-{number}", name, hidden=False)
         for name, drafts in module.real_cases(folder).items()

@@ -1,6 +1,6 @@
 """How cases come to be: recipes draw inputs from a seed and ask the oracle for results.
 
-A lab's recipes stand in ``solutions/<lab>/cases.py``: hidden cases come from the same code as
+A lab's recipes stand in ``solutions/<lab>/cases/``: hidden cases come from the same code as
 the public ones, with a seed that only the instructor has.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,30 +83,36 @@ def draft(
     return Draft(about, tensors or {}, config or {}, values)
 
 
-def module_of(solution: Path) -> Any:
-    """The module ``solutions/<lab>/cases.py``.
+def package_of(solution: Path) -> Any:
+    """The package ``solutions/<lab>/cases``: its ``PARTS`` hold recipes.
 
     Raises:
-        CasesError: the file is absent (a student bundle has none).
+        CasesError: the folder is absent (a student bundle has none).
     """
-    path = solution / "cases.py"
-    spec = importlib.util.spec_from_file_location(f"{solution.name}_cases", path)
+    path = solution / "cases" / "__init__.py"
+    # By path, so that a copy of a lab elsewhere can be built, beside the one in this tree.
+    name = f"cases_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    folder = [str(path.parent)]
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folder)
     if not path.is_file() or spec is None or spec.loader is None:
         raise CasesError(f"{path}: not found; only instructors' copies can build cases")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    package = importlib.util.module_from_spec(spec)
+    for known in [known for known in sys.modules if known.partition(".")[0] == name]:
+        del sys.modules[known]
+    sys.modules[name] = package
+    spec.loader.exec_module(package)
+    return package
 
 
 def of_lab(solution: Path) -> tuple[Recipe, ...]:
-    """The recipes of ``solutions/<lab>/cases.py``, in their order.
+    """The recipes of ``solutions/<lab>/cases``, in their order.
 
     Raises:
-        CasesError: the file is absent.
+        CasesError: the folder is absent.
     """
-    module = module_of(solution)
-    found = [(name, item) for name, item in vars(module).items() if isinstance(item, Recipe)]
-    return tuple(replace(item, name=name) for name, item in found)
+    parts = package_of(solution).PARTS
+    found = [(n, item) for part in parts for n, item in vars(part).items()]
+    return tuple(replace(item, name=n) for n, item in found if isinstance(item, Recipe))
 
 
 def build(recipes: Sequence[Recipe], secret: bytes | None) -> tuple[Case, ...]:

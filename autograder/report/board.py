@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 from autograder.course.messages import render
@@ -28,6 +29,7 @@ def scoreboard(record: ClassRecord, chosen: tuple[str, ...], language: str) -> t
     lines: list[str] = []
     first: tuple[str, Exercise] | None = None
     earned = total = 0
+    room = max(40, min(120, shutil.get_terminal_size().columns) - 28)
     for exercise in lab.exercises:
         checks = [check for check in exercise.checks if check.name in chosen]
         if not checks:
@@ -49,7 +51,8 @@ def scoreboard(record: ClassRecord, chosen: tuple[str, ...], language: str) -> t
             if kind != "not_started" and message is not None:
                 text += ": " + line(render(message, language))
         number = f"{points:>3}/{worth:<3}"
-        lines.append(f"{_mark(kind)} {number} {exercise.id.split('.')[1]:<18} {fitted(text, 120)}")
+        row = f"{_mark(kind)} {number} {exercise.id.split('.')[1]:<17} {fitted(text, room)}"
+        lines.append(row.rstrip())
     if first is not None:
         lines += _detail(record, first[0], language)
     lines.append("")

@@ -24,8 +24,8 @@ LAB = "lab2_qwen3_block"
 PROMISES = {promise.text: promise for promise in audit.PROMISES}
 
 ATTENTION, MLP = f"labs/{LAB}/attention.py", f"labs/{LAB}/mlp.py"
-SOLUTION, RECIPES = f"solutions/{LAB}/attention.py", f"solutions/{LAB}/cases.py"
-TOML, CHECKS = f"labs/{LAB}/lab.toml", f"labs/{LAB}/checks/test_attention.py"
+SOLUTION, RECIPES = f"solutions/{LAB}/attention.py", f"solutions/{LAB}/cases/rope.py"
+TOML, CHECKS = f"labs/{LAB}/lab.toml", f"labs/{LAB}/checks/test_rope.py"
 HANDOUT, NOTEBOOK = f"labs/{LAB}/README.md", f"notebooks/{LAB}"
 MESSAGES = "autograder/course/messages"
 SECRET_LINE = "    return x.repeat_interleave(n_rep, dim=1)"

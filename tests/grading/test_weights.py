@@ -80,13 +80,13 @@ def test_absent_weights_are_not_graded_and_cost_nothing(
 
 def test_the_expectations_on_real_weights_are_those_of_hugging_face(folder: Path) -> None:
     from autograder.reference import hf
-    from autograder.reference.recipes import module_of
+    from autograder.reference.recipes import package_of
     from autograder.sandbox import mapped
     from labs.given.config import Qwen3Config as Given
 
     config = Given.from_json(folder / "config.json")
     assert config.rope_theta == 5_000_000.0
-    drafts = module_of(SOLUTION).real_cases(folder)
+    drafts = package_of(SOLUTION).real_cases(folder)
     for draft in drafts["attention_real"]:
         weights = {n: w.float() for n, w in mapped.read(folder, draft.values["mapped"]).items()}
         x = draft.tensors["x"]

@@ -1,0 +1,167 @@
+"""Checks of ``Qwen3Attention`` as a whole: its numbers, its contract."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    OUTPUT,
+    Case,
+    Limit,
+    Result,
+    Student,
+    Tensor,
+    cases,
+    config,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_same,
+    expect_shape,
+)
+from labs.lab2_qwen3_block.checks.attention_calls import (
+    arguments_of,
+    attention_of,
+    expect_parity,
+)
+
+INPUT = Text("the input", "输入")
+ARANGE = Text("position_ids=None means 0 … T-1.", "position_ids=None 表示 0 … T-1。")
+
+
+@cases("attention_rows")
+def test_attention_positions(student: Student, case: Case) -> None:
+    """position_ids may be [B, T], and None means 0 … T-1.
+
+    position_ids 可以是 [B, T]；None 表示 0 … T-1。
+    """
+    attention = attention_of(student, case)
+    own = attention(case["x"], position_ids=case["positions"])
+    counted = Tensor.of(np.arange(case["x"].shape[1]))
+    absent, given = attention(case["x"]), attention(case["x"], position_ids=counted)
+    expect_close(own, case["y"], case)
+    expect_same(absent, given, case, ARANGE)
+
+
+@cases("attention_core")
+def test_attention_parity(student: Student, case: Case) -> None:
+    """The numbers equal those of Hugging Face.
+
+    数值与 Hugging Face 一致。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_padded")
+def test_attention_padding(student: Student, case: Case) -> None:
+    """A left-padded batch gives the numbers of Hugging Face.
+
+    左侧填充的批次与 Hugging Face 数值一致。
+    """
+    expect_parity(student, case, keep=case["keep"].array)
+
+
+@cases("attention_checkpoint")
+def test_attention_checkpoint(student: Student, case: Case) -> None:
+    """The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
+
+    使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_long")
+def test_attention_long(student: Student, case: Case) -> None:
+    """400 tokens give the right numbers too.
+
+    400 个 token 时数值同样正确。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_tiny_inputs")
+def test_attention_eps(student: Student, case: Case) -> None:
+    """rms_norm_eps of the config takes part in the QK-norm.
+
+    QK-norm 使用配置中的 rms_norm_eps。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_large_logits")
+def test_attention_large_logits(student: Student, case: Case) -> None:
+    """Large logits do not overflow the softmax.
+
+    很大的 logits 不会使 softmax 溢出。
+    """
+    expect_parity(student, case, limit=Limit(1e-4, 1e-3))
+
+
+def _expect_narrow(result: Result, case: Case) -> None:
+    expect_dtype(result, case["dtype"], case)
+    expect_close(result, case["y"], case)
+
+
+@cases("attention_bfloat16")
+def test_attention_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    _expect_narrow(attention_of(student, case)(case["x"], **arguments_of(case)), case)
+
+
+@cases("attention_float16")
+def test_attention_float16(student: Student, case: Case) -> None:
+    """float16 with inputs of 300 neither crashes nor overflows, mask given or not.
+
+    float16 且输入达 300 时，无论是否给定掩码，都既不崩溃也不溢出。
+    """
+    attention = attention_of(student, case)
+    causal = attention(case["x"])
+    _expect_narrow(attention(case["x"], **arguments_of(case)), case)
+    _expect_narrow(causal, case)
+
+
+@cases("attention_core", "attention_padded")
+def test_attention_pure(student: Student, case: Case) -> None:
+    """It leaves its inputs alone, and the same call gives the same result.
+
+    不修改输入，相同的调用得到相同的结果。
+    """
+    attention, given = attention_of(student, case), arguments_of(case)
+    first = attention(case["x"], echo=True, **given)
+    second = attention(case["x"], **given)
+    value, args, kwargs = expect_items(first, 3, case)
+    expect_close(args[0], case["x"], case, INPUT)
+    for name, tensor in given.items():
+        if name == "attention_mask":
+            expect_close(kwargs[name], tensor, case, Text(name, name))
+    why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
+    expect_same(second, value, case, why)
+
+
+@cases("attention_core")
+def test_attention_batch(student: Student, case: Case) -> None:
+    """A row of a batch gives the same alone.
+
+    批次中的一行单独计算时结果相同。
+    """
+    attention, row = attention_of(student, case), case["x"].shape[0] - 1
+    together = attention(case["x"])
+    alone = attention(Tensor.of(case["x"].array[row : row + 1]))
+    whole = expect_shape(together, case["y"].shape, case)
+    why = Text("rows of a batch have nothing to do with each other.", "批次中的各行互不相关。")
+    expect_same(alone, Tensor.of(whole.array[row : row + 1]), case, why, OUTPUT)
+
+
+@cases("attention_real")
+def test_attention_real_weights(student: Student, case: Case) -> None:
+    """Real Qwen3 weights give the numbers of Hugging Face.
+
+    使用真实的 Qwen3 权重，数值与 Hugging Face 一致。
+    """
+    prefix = case["mapped"]
+    attention = student.new("attention.Qwen3Attention", config(case.config), mapped=prefix)
+    expect_close(attention(case["x"]), case["y"], case)

@@ -1,0 +1,252 @@
+"""Checks of the rotation: ``rotate_half``, ``RotaryEmbedding``, ``apply_rotary_pos_emb``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Limit,
+    Result,
+    Student,
+    Tensor,
+    cases,
+    config,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_same,
+    expect_shape,
+    expect_unlike,
+)
+
+COS, SIN = Text("cos", "cos"), Text("sin", "sin")
+Q, K = Text("the rotated q", "旋转后的 q"), Text("the rotated k", "旋转后的 k")
+SCORES = Text("q' k'^T after the rotation", "旋转后的 q' k'^T")
+NORMS = Text("the length of the rotated vectors", "旋转后向量的长度")
+INPUT = Text("the input", "输入")
+RELATIVE = Text(
+    "a rotation makes scores depend on the distance of two positions only.",
+    "旋转使分数只取决于两个位置之间的距离。",
+)
+
+
+@cases("rotate_half")
+def test_rotate_half_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shape.
+
+    能运行，并保持形状不变。
+    """
+    expect_shape(student.call("attention.rotate_half", case["x"]), case["x"].shape, case)
+
+
+@cases("rotate_half")
+def test_rotate_half_values(student: Student, case: Case) -> None:
+    """(x1, x2) becomes (-x2, x1), half by half.
+
+    (x1, x2) 变为 (-x2, x1)，按前后两半计算。
+    """
+    expect_close(student.call("attention.rotate_half", case["x"]), case["y"], case)
+
+
+@cases("rotate_half")
+def test_rotate_half_dtype(student: Student, case: Case) -> None:
+    """It keeps the dtype and leaves its input alone.
+
+    保持数据类型，且不修改输入。
+    """
+    x = Tensor.of(case["x"].array.astype(np.float16))
+    result = student.call("attention.rotate_half", x, echo=True)
+    value, args, _ = expect_items(result, 3, case)
+    expect_dtype(value, "float16", case)
+    expect_close(args[0], x, case, INPUT)
+
+
+def _tables(student: Student, case: Case) -> tuple[object, object]:
+    rotary = student.new("attention.RotaryEmbedding", config(case.config))
+    cos, sin = expect_items(rotary(case["positions"]), 2, case)
+    return cos, sin
+
+
+def _expect_tables(student: Student, case: Case, limit: Limit | None = None) -> None:
+    cos, sin = _tables(student, case)
+    expect_close(cos, case["cos"], case, COS, limit=limit)
+    expect_close(sin, case["sin"], case, SIN, limit=limit)
+
+
+@cases("tables")
+def test_rotary_runs(student: Student, case: Case) -> None:
+    """It runs and returns cos and sin of shape [T, head_dim].
+
+    能运行，返回形状为 [T, head_dim] 的 cos 和 sin。
+    """
+    cos, sin = _tables(student, case)
+    expect_shape(cos, case["cos"].shape, case, COS)
+    expect_shape(sin, case["sin"].shape, case, SIN)
+
+
+@cases("tables")
+def test_rotary_dtype(student: Student, case: Case) -> None:
+    """The tables are float32.
+
+    表的数据类型为 float32。
+    """
+    cos, sin = _tables(student, case)
+    expect_dtype(cos, "float32", case, COS)
+    expect_dtype(sin, "float32", case, SIN)
+
+
+@cases("tables")
+def test_rotary_halves(student: Student, case: Case) -> None:
+    """Both halves of a table are equal: pair i is (i, i + head_dim/2).
+
+    表的前后两半相同：第 i 对是 (i, i + head_dim/2)。
+    """
+    why = Text("pair i owns the features i and i + d/2.", "第 i 对对应特征 i 与 i + d/2。")
+    for table, name in zip(_tables(student, case), (COS, SIN), strict=True):
+        array = expect_shape(table, case["cos"].shape, case, name).array
+        first, second = (Tensor.of(half) for half in np.split(array, 2, axis=-1))
+        expect_same(first, second, case, why, name)
+
+
+@cases("tables")
+def test_rotary_values(student: Student, case: Case) -> None:
+    """The tables hold the right angles.
+
+    表中的角度正确。
+    """
+    _expect_tables(student, case)
+
+
+@cases("tables_theta")
+def test_rotary_theta(student: Student, case: Case) -> None:
+    """theta and head_dim come from the config.
+
+    theta 与 head_dim 取自配置。
+    """
+    _expect_tables(student, case)
+
+
+@cases("tables_far")
+def test_rotary_far(student: Student, case: Case) -> None:
+    """Positions far away keep their precision (angles in float32).
+
+    位置很大时仍保持精度（角度用 float32 计算）。
+    """
+    # At 4000 rad float32 itself is good to 2e-4; bfloat16 angles are off by whole turns.
+    _expect_tables(student, case, Limit(1e-3, 2e-3))
+
+
+@cases("tables_batched")
+def test_rotary_batched(student: Student, case: Case) -> None:
+    """Positions may be [B, T]; the tables are then [B, T, head_dim].
+
+    位置可以是 [B, T]，此时表为 [B, T, head_dim]。
+    """
+    _expect_tables(student, case)
+
+
+@cases("tables_two")
+def test_rotary_two_models(student: Student, case: Case) -> None:
+    """Two models of different theta in one process do not disturb each other.
+
+    同一进程中两个 theta 不同的模型互不干扰。
+    """
+    other = dict(case.config) | {"rope_theta": case["other_theta"]}
+    first = student.new("attention.RotaryEmbedding", config(other))
+    second = student.new("attention.RotaryEmbedding", config(case.config))
+    before, after = first(case["positions"]), second(case["positions"])
+    for result, prefix in ((before, "other_"), (after, "")):
+        cos, sin = expect_items(result, 2, case)
+        expect_close(cos, case[f"{prefix}cos"], case, COS)
+        expect_close(sin, case[f"{prefix}sin"], case, SIN)
+
+
+def _turn(student: Student, case: Case, prefix: str = "", dtype: str = "float32") -> Result:
+    q, k = case["q"], case["k"]
+    if dtype != "float32":
+        q, k = (Tensor.of(tensor.array.astype(dtype)) for tensor in (q, k))
+    tables = case[f"{prefix}cos"], case[f"{prefix}sin"]
+    return student.call("attention.apply_rotary_pos_emb", q, k, *tables)
+
+
+def _rotated(result: Result, case: Case) -> tuple[Tensor, Tensor]:
+    rotated_q, rotated_k = expect_items(result, 2, case)
+    return (
+        expect_shape(rotated_q, case["q"].shape, case, Q),
+        expect_shape(rotated_k, case["k"].shape, case, K),
+    )
+
+
+def _scores(rotated: tuple[Tensor, Tensor]) -> Tensor:
+    """``q' k'^T`` of every pair of heads: blind to how the features of a head are laid out."""
+    q, k = (tensor.array.astype(np.float64) for tensor in rotated)
+    return Tensor.of(np.einsum("bhqd,bgkd->bhgqk", q, k))
+
+
+@cases("rotation")
+def test_apply_rotary_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shapes of q and k.
+
+    能运行，并保持 q 与 k 的形状。
+    """
+    _rotated(_turn(student, case), case)
+
+
+@cases("rotation")
+def test_apply_rotary_scores(student: Student, case: Case) -> None:
+    """q'k'^T is right for every pair of positions.
+
+    对任意两个位置，q'k'^T 均正确。
+    """
+    expect_close(_scores(_rotated(_turn(student, case), case)), case["scores"], case, SCORES)
+
+
+@cases("rotation")
+def test_apply_rotary_norms(student: Student, case: Case) -> None:
+    """A rotation changes no vector's length.
+
+    旋转不改变任何向量的长度。
+    """
+    why = Text("rotating a pair keeps its length.", "旋转一对分量不改变其长度。")
+    for rotated, name in zip(_rotated(_turn(student, case), case), ("q", "k"), strict=True):
+        before, after = (
+            Tensor.of(np.linalg.norm(t.array.astype(np.float64), axis=-1))
+            for t in (case[name], rotated)
+        )
+        expect_same(after, before, case, why, NORMS)
+
+
+@cases("rotation")
+def test_apply_rotary_relative(student: Student, case: Case) -> None:
+    """Moving all positions by 17 changes no score.
+
+    所有位置同时移动 17，分数不变。
+    """
+    results = _turn(student, case), _turn(student, case, "later_")
+    here, later = (_rotated(result, case) for result in results)
+    expect_same(_scores(later), _scores(here), case, RELATIVE, SCORES)
+    moved = Text("positions 17 apart turn a vector.", "相差 17 个位置时向量会转动。")
+    expect_unlike(later[0], here[0], case, moved, Q)
+
+
+@cases("rotation")
+def test_apply_rotary_dtype(student: Student, case: Case) -> None:
+    """q and k keep their dtype although the tables are float32.
+
+    尽管表为 float32，q 与 k 仍保持各自的数据类型。
+    """
+    rotated = _rotated(_turn(student, case, dtype="float16"), case)
+    for tensor, name in zip(rotated, (Q, K), strict=True):
+        expect_dtype(tensor, "float16", case, name)
+
+
+@cases("rotation")
+def test_apply_rotary_batched(student: Student, case: Case) -> None:
+    """Tables of [B, T, head_dim] turn each row by its own positions.
+
+    表为 [B, T, head_dim] 时，每一行按自己的位置旋转。
+    """
+    rotated = _rotated(_turn(student, case, "row_"), case)
+    expect_close(_scores(rotated), case["row_scores"], case, SCORES)
