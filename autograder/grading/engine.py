@@ -123,8 +123,9 @@ class Engine:
 
     def _case_files(self) -> list[str]:
         options = self._options
-        real = options.real.cases if options.real else None
-        files = {"--hidden-cases": options.hidden_cases, "--real-cases": real}
+        files = {"--hidden-cases": options.hidden_cases}
+        if options.real is not None:
+            files |= {"--real-cases": options.real.cases, "--real-weights": options.real.folder}
         return [part for name, path in files.items() if path for part in (name, str(path))]
 
     def wait_ready(self) -> None:

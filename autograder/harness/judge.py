@@ -45,6 +45,7 @@ class Judge:
         self._control = socket.socket(fileno=control) if control is not None else None
         self._memory_bytes = memory_bytes
         self._guards: list[Guard] = []
+        self._mapping: tuple[str, ...] = ()  # real weights that a spawned worker has to read
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -62,6 +63,10 @@ class Judge:
         gc.freeze()  # forked judges share these pages; collecting would copy them
         plan = Plan(lab, {name: tuple(found) for name, found in trials.items()})
         cases = {t.case.name: t.case.hidden for found in plan.trials.values() for t in found}
+        weights = session.config.getoption("--real-weights")
+        if weights:
+            named = (t.case.values.get("mapped") for found in plan.trials.values() for t in found)
+            self._mapping = (weights, *sorted({prefix for prefix in named if prefix}))
         counts = {"hidden": sum(cases.values()), "public": len(cases) - sum(cases.values())}
         try:
             layers = self._probe(lab)
@@ -155,7 +160,7 @@ class Judge:
     def _starter(self) -> Starter:
         if self._control is not None:
             return partial(ForkedLink, self._control)
-        return partial(SpawnedLink, ROOT, self._memory_bytes)
+        return partial(SpawnedLink, ROOT, self._memory_bytes, self._mapping)
 
     def _say(self, message: dict[str, Any]) -> None:
         self._out.write(json.dumps(message) + "\n")

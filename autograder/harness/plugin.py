@@ -33,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--hand-in", help="folder that holds the files to check (default: the lab)")
     group.addoption("--hidden-cases", help="file of hidden cases, beside the lab's public ones")
     group.addoption("--real-cases", help="file of cases on real weights")
+    group.addoption("--real-weights", help="folder of the real weights that those cases name")
     group.addoption("--only", help="names of the checks to run, separated by commas")
     group.addoption("--breakpoints", action="store_true", help="let student exceptions through")
 

@@ -44,9 +44,9 @@ class SpawnedLink:
     process is not to be had everywhere: here the wall cap alone decides.
     """
 
-    def __init__(self, root: Path, memory_bytes: int) -> None:
+    def __init__(self, root: Path, memory_bytes: int, mapping: tuple[str, ...] = ()) -> None:
         self._process = subprocess.Popen(
-            command("spawned", root, str(memory_bytes)),
+            command("spawned", root, str(memory_bytes), *mapping),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -126,10 +126,12 @@ class SpawnedLink:
 
 
 def main(argv: list[str]) -> None:
-    """``python -I -c … ROOT MEMORY_BYTES``: be a worker on the standard streams."""
-    from autograder.sandbox import preload, worker
+    """``python -I -c … ROOT MEMORY_BYTES [WEIGHTS PREFIX…]``: be a worker on standard streams."""
+    from autograder.sandbox import mapped, preload, worker
 
     jail = preload.jail(Path(argv[1]), int(argv[2]))
+    if argv[3:]:
+        mapped.hold(Path(argv[3]), tuple(argv[4:]))
     # Frames keep the first two descriptors' duplicates; prints of student code go to stderr.
     reading, writing = os.dup(0), os.dup(1)
     os.dup2(2, 1)

@@ -62,6 +62,15 @@ def test_a_right_hand_in_passes_on_real_weights(folder: Path, tmp_path: Path) ->
     assert {outcomes[name] for name in CHECKS} == {Outcome.PASSED}
 
 
+@pytest.mark.slow
+def test_spawned_workers_read_the_weights_themselves(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOGRADER_WORKER", "spawn")
+    _, outcomes = grade(SOLUTION, tmp_path, str(folder))
+    assert {outcomes[name] for name in CHECKS} == {Outcome.PASSED}
+
+
 def test_a_wrong_hand_in_fails_on_real_weights(folder: Path, tmp_path: Path) -> None:
     wrong = labfile.ROOT / "examples" / "submissions" / "dan_tiled_kv_heads"
     _, outcomes = grade(wrong, tmp_path, str(folder))
