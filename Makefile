@@ -3,8 +3,9 @@
 #            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
 
 LAB ?= 2
-PROMPT ?= Call me
+export PROMPT
 OUT ?= graded
+DEMO_OUT := $(if $(filter file,$(origin OUT)),graded-demo,$(OUT))
 HANDINS ?= examples/submissions
 VENV ?= .venv
 PYTHON ?= python3
@@ -26,10 +27,11 @@ READY_DEV := $(VENV)/.ready-dev
 .DEFAULT_GOAL := menu
 
 menu:
-	@echo "students      make test LAB=2 [K=rotary]   check your files on the public cases"
-	@echo "              make debug LAB=2 K=rotary    the same in one process, for breakpoints"
+	@echo "students      make test LAB=2 [K=rotary] check your files on the public cases"
+	@echo "              make debug LAB=2 K=rotary  the same in one process, for breakpoints"
 	@echo "              make chat LAB=2            talk to the tiny Qwen3 through your code"
-	@echo "instructors   make demo                  grade the sample class"
+	@echo "              make setup [TORCH_INDEX=u] install what students need (done by the others)"
+	@echo "instructors   make demo                  grade the sample class into graded-demo/"
 	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
 	@echo "authors       make build LAB=2           write stubs and public cases anew"
 	@echo "              make audit LAB=2           prove what a lab promises"
@@ -54,21 +56,25 @@ $(READY_DEV): $(READY_CORE)
 setup: $(READY_CORE)
 setup-dev: $(READY_DEV)
 
+# What "next:" in the scoreboard shows: a command that can be copied as it is.
+MAKE_TEST := make test$(if $(filter-out .venv,$(VENV)), VENV=$(VENV)) LAB=$(LAB) K=
+
 test: $(READY_CORE)
-	@$(RUN) test --lab "$(LAB)" $(WITH_K) $(WITH_WEIGHTS)
+	@AUTOGRADER_NEXT="$(MAKE_TEST)" $(RUN) test --lab "$(LAB)" $(WITH_K) $(WITH_WEIGHTS)
 
 debug: $(READY_CORE)
 	@$(RUN) debug --lab "$(LAB)" $(WITH_K)
 
 chat: $(READY_CORE)
-	@$(RUN) chat --lab "$(LAB)" --prompt "$(PROMPT)"
+	@$(RUN) chat --lab "$(LAB)"
 
 grade: $(READY_CORE)
 	@$(RUN) grade "$(HANDINS)" --lab "$(LAB)" --out "$(OUT)" $(WITH_WEIGHTS)
 
 # Runs where layers of isolation are missing, too; the level is printed and in every report.
+# Into a folder of its own unless OUT is given: a graded class must not be overwritten.
 demo: $(READY_CORE)
-	@$(RUN) grade examples/submissions --lab 2 --out "$(OUT)" --allow-weak-isolation
+	@$(RUN) grade examples/submissions --lab 2 --out "$(DEMO_OUT)" --allow-weak-isolation
 
 build: $(READY_CORE)
 	@$(RUN) build --lab "$(LAB)"
@@ -99,5 +105,5 @@ compat: $(READY_DEV)
 	$(PY) -m autograder.reference.compat
 
 clean:
-	rm -rf graded .pytest_cache .mypy_cache .ruff_cache
+	rm -rf graded-demo .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +

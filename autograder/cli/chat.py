@@ -43,6 +43,8 @@ def run(files: Mapping[str, str], checkpoint: Path, prompt: str, max_new_tokens:
             _talk(modules, checkpoint, prompt, max_new_tokens)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        raise  # the reader of our output has gone, which is nobody's mistake
     except ChatError as error:
         print(error, file=sys.stderr)
     except BaseException as error:  # a hand-in may raise anything, SystemExit too

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print("autograder: interrupted; what was finished is on disk", file=sys.stderr)
+        print("autograder: interrupted", file=sys.stderr)
         return 130
 
 
@@ -75,7 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     debug.add_argument("--folder", type=Path, help="where the files lie (default: the lab)")
 
     chat = command("chat", _chat, "let the tiny checkpoint talk through your code")
-    chat.add_argument("--prompt", default="Call me", help="text to continue")
+    prompt = os.environ.get("PROMPT") or "Call me"  # make hands it on unharmed so
+    chat.add_argument("--prompt", default=prompt, help="text to continue")
     chat.add_argument("--tokens", type=int, default=120, help="how many tokens to add")
     chat.add_argument("--folder", type=Path, help="where the files lie (default: the lab)")
     chat.add_argument("--weights", type=Path, help="another checkpoint folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import socket
@@ -28,6 +29,7 @@ from autograder.grading.prepare import RealWeights
 from autograder.sandbox.jail import level
 from autograder.sandbox.spawned import clean_environment, command
 
+NEEDED = ("torch", "numpy", "pytest", "pytest_timeout", "safetensors")
 TRIES = 2  # a hand-in whose judge was lost is tried once more, then left to a human
 
 
@@ -69,10 +71,12 @@ class Engine:
         self._start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         for process in (self._judge, self._zygote):
             if process is None:
                 continue
+            if kind is not None:
+                process.kill()  # what it was doing is not wanted any more
             if process.stdin is not None:
                 process.stdin.close()
             try:
@@ -84,6 +88,12 @@ class Engine:
                 process.stdout.close()
 
     def _start(self) -> None:
+        absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+        if absent:
+            raise EngineError(
+                f"{sys.executable} lacks {', '.join(absent)}; run make setup and then "
+                ".venv/bin/python -m autograder (or activate the environment)"
+            )
         real = self._options.real
         memory = str((self._lab.limits.memory_mib + (real.memory_mib if real else 0)) << 20)
         control = "-"
@@ -100,6 +110,7 @@ class Engine:
                 env=clean_environment(),
                 cwd="/",
                 pass_fds=(zygote_end.fileno(),),
+                start_new_session=True,  # Ctrl-C is ours to handle
             )
             zygote_end.close()
         judge = [sys.executable, "-m", "autograder.harness.judge"]
@@ -113,6 +124,7 @@ class Engine:
             | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
             cwd=ROOT,
             pass_fds=inherited,
+            start_new_session=True,
         )
         if judge_end is not None:
             judge_end.close()

@@ -122,10 +122,17 @@ def _is_single(root: Path, lab: Lab) -> bool:
     if not any(file in loose for file in lab.files):
         python = any(name.lower().endswith(".py") for name in loose)
         return python and not folders and not any(_PACKED.search(name) for name in loose)
+    packed = [name for name in loose if _PACKED.search(name)]
     holding = [
-        folder for folder in folders if any(os.path.lexists(folder / file) for file in lab.files)
+        folder
+        for folder in folders
+        if any(
+            os.path.lexists(inner / file)
+            for inner in (folder, *(one for one in _children(folder) if os.path.isdir(one)))
+            for file in lab.files
+        )
     ]
-    return len(holding) < 2
+    return len(holding) + len(packed) < 2
 
 
 def _hand_ins(root: Path) -> list[Path]:
@@ -199,6 +206,8 @@ def _looks_like(name: str, file: str) -> bool:
     import difflib  # only needed when something is wrong
 
     lowered = unicodedata.normalize("NFKC", name).lower()
+    if lowered.startswith("test_"):
+        return False
     if not re.search(r"\.(?:py|pyw|ipynb|txt)$", lowered):
         return False
     stem = file.rsplit(".", 1)[0].lower()

@@ -23,7 +23,7 @@ from autograder.sandbox.wire import Tensor
 __all__ = [
     "OUTPUT", "Case", "CheckFailed", "Handle", "Limit", "Result", "Student", "Tensor", "cases",
     "config", "expect_close", "expect_dtype", "expect_items", "expect_keys", "expect_same",
-    "expect_shape", "expect_tensor", "expect_unlike", "expect_value",
+    "expect_shape", "expect_tensor", "expect_unchanged", "expect_unlike", "expect_value",
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
@@ -158,6 +158,14 @@ def expect_close(
             "mismatch_token", case, what, error=gap.token, limit=limit.token,
             place=str(list(gap.token_place)), got=float(got[first]), want=float(reference[first]),
         )  # fmt: skip
+
+
+def expect_unchanged(after: Any, before: Tensor, case: Case, what: Text) -> None:
+    """An argument after the call: bit for bit what it was before."""
+    tensor = expect_tensor(after, case, what)
+    same = tensor.dtype == before.dtype and tensor.shape == before.shape
+    if not same or bytes(tensor.data) != bytes(before.data):
+        raise _fail("input_changed", case, what)
 
 
 def expect_same(

@@ -6,9 +6,9 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from autograder.course.records import Check, CheckResult, Lab, Message, Outcome, Text
+from autograder.course.records import Check, CheckResult, Lab, Message, Outcome
+from autograder.harness import explain
 from autograder.harness.checks import CheckFailed
 from autograder.reference.cases import Case
 from autograder.sandbox.link import WorkerLost
@@ -17,7 +17,6 @@ from autograder.sandbox.transport import WorkerTransport
 
 KEPT_LINES = 30  # of a student's own prints
 _ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'")
-_IMPORT = Case("import", "", False, Text("import", "导入"), {})
 
 
 @dataclass(frozen=True)
@@ -97,13 +96,14 @@ class Runner:
             student.flush()
         except WorkerLost as error:
             if error.timed_out:
-                return self._from_lost(error, _IMPORT)
+                return explain.lost(error, explain.IMPORT)
             values = {"file": file, "text": str(error)}
             return CheckResult("", Outcome.CRASHED, Message("check.file_lost", values))
         except StudentError as error:
-            return self._from_error(error, None, file)
+            given = self._plan.lab.given
+            return explain.raised(error, explain.IMPORT, file=file, exercise="", given=given)
         except Exception as error:
-            return _fault(error)
+            return explain.fault(error)
         self._transport.take_prints()
         return None
 
@@ -125,7 +125,7 @@ class Runner:
             if result is not None:
                 if check.fresh:
                     self._transport.renew()
-                return _without_data(result) if trial.case.hidden else result
+                return explain.without_data(result) if trial.case.hidden else result
         self._transport.take_prints()  # those of a check that passed are nobody's business
         if check.fresh:
             self._transport.renew()
@@ -142,11 +142,16 @@ class Runner:
         except CheckFailed as error:
             return self._shown(CheckResult("", Outcome.FAILED, error.message, case=case.name))
         except StudentError as error:
-            return self._shown(self._from_error(error, case))
+            return self._shown(self._raised(error, case, trial.check))
         except WorkerLost as error:
-            return self._shown(self._from_lost(error, case))
+            return self._shown(explain.lost(error, case))
         except Exception as error:
-            return _fault(error)
+            return explain.fault(error)
+
+    def _raised(self, error: StudentError, case: Case, check: str) -> CheckResult:
+        lab = self._plan.lab
+        owner = next(e for e in lab.exercises if any(c.name == check for c in e.checks))
+        return explain.raised(error, case, file=owner.file, exercise=owner.id, given=lab.given)
 
     def _shown(self, result: CheckResult) -> CheckResult:
         """Add what the student printed, for the first check that fails."""
@@ -155,40 +160,6 @@ class Runner:
             return result
         self._prints_shown = True
         return replace(result, prints="\n".join(prints.splitlines()[-KEPT_LINES:]))
-
-    def _from_error(self, error: StudentError, case: Case | None, file: str = "") -> CheckResult:
-        words: dict[str, Any] = {"case": case.words if case else "", "text": error.text}
-        if error.todo:
-            message = Message("check.not_started", {"todo": error.todo})
-            return CheckResult("", Outcome.NOT_STARTED, message)
-        last = error.frames[-1] if error.frames else None
-        absent = _ABSENT.match(f"{error.type}: {error.text}")
-        if error.stage == "syntax":
-            line = last.line if last else 0
-            message = Message("check.syntax", words | {"file": file or _file(error), "line": line})
-        elif error.type in ("SystemExit", "KeyboardInterrupt"):
-            message = Message("check.exit", {"text": f"{error.type} {error.text}".strip()})
-        elif error.stage == "weights":
-            message = Message("check.weights", words | {"what": "Qwen3"})
-        elif absent and not last:
-            values = {"file": f"{absent[1]}.py", "name": absent[2]}
-            message = Message("check.missing", values)
-        elif case is None:
-            message = Message("check.import", words | {"file": file, "type": error.type})
-        else:
-            message = Message("check.exception", words | {"type": error.type})
-        name = case.name if case else ""
-        return CheckResult("", Outcome.FAILED, message, case=name, frames=error.frames)
-
-    def _from_lost(self, error: WorkerLost, case: Case) -> CheckResult:
-        words = case.words
-        if error.timed_out:
-            values = {"seconds": float(str(error)), "clock": error.clock, "case": words}
-            return CheckResult(
-                "", Outcome.TIMED_OUT, Message("check.timed_out", values), case=case.name
-            )
-        message = Message("check.crashed", {"text": str(error), "case": words})
-        return CheckResult("", Outcome.CRASHED, message, case=case.name)
 
     def _missing_need(self, need: str) -> CheckResult:
         result = self._results[need]
@@ -201,20 +172,3 @@ class Runner:
     def _lost_too_often(self) -> CheckResult:
         values = {"count": self._plan.lab.limits.lost_workers}
         return CheckResult("", Outcome.SKIPPED, Message("check.worker_lost", values))
-
-
-def _file(error: StudentError) -> str:
-    return error.frames[-1].file if error.frames else ""
-
-
-def _fault(error: Exception) -> CheckResult:
-    """Whatever else goes wrong is ours: not graded, never a zero."""
-    values = {"text": f"{type(error).__name__}: {error}"[:300]}
-    return CheckResult("", Outcome.NOT_GRADED, Message("check.grader_fault", values))
-
-
-def _without_data(result: CheckResult) -> CheckResult:
-    """A hidden case decided: keep the outcome, drop everything that shows its data."""
-    if result.outcome in (Outcome.NOT_STARTED, Outcome.NOT_GRADED):
-        return result
-    return CheckResult(result.check, result.outcome, Message("check.hidden"), hidden=True)

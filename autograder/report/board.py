@@ -5,15 +5,43 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 
 from autograder.course.messages import render
-from autograder.course.records import ClassRecord, Exercise, Message, Outcome
+from autograder.course.records import Check, CheckResult, ClassRecord, Exercise, Message, Outcome
 from autograder.report.escape import block, fitted, line
 from autograder.report.view import label
 
 _FANCY = {"passed": "✓", "failed": "✗", "not_started": "·", "other": "–"}
 _PLAIN = {"passed": "ok", "failed": "XX", "not_started": "..", "other": "--"}
 _COLOURS = {"passed": "32", "failed": "31", "not_started": "2", "other": "33"}
+_BAD = (Outcome.FAILED, Outcome.CRASHED, Outcome.TIMED_OUT)
+# What a hint on the mathematics can help with; a syntax error needs none.
+_WRONG_VALUES = ("mismatch", "mismatch_token", "moved", "stuck", "zero", "shape", "value")
+_MORE = 4  # titles of further checks that fail
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One exercise as it stands."""
+
+    exercise: Exercise
+    checks: tuple[Check, ...]
+    missed: tuple[tuple[Check, CheckResult], ...]
+
+    @property
+    def kind(self) -> str:
+        outcomes = [result.outcome for _, result in self.missed]
+        if not outcomes:
+            return "passed"
+        if all(outcome is Outcome.NOT_STARTED for outcome in outcomes):
+            return "not_started"
+        return "failed" if any(outcome in _BAD for outcome in outcomes) else "other"
+
+    @property
+    def points(self) -> tuple[int, int]:
+        worth = sum(check.points for check in self.checks)
+        return worth - sum(check.points for check, _ in self.missed), worth
 
 
 def scoreboard(record: ClassRecord, chosen: tuple[str, ...], language: str) -> tuple[str, bool]:
@@ -24,87 +52,101 @@ def scoreboard(record: ClassRecord, chosen: tuple[str, ...], language: str) -> t
         chosen: names of the checks that ran.
         language: ``en`` or ``zh``.
     """
-    lab, hand_in = record.lab, record.hand_ins[0]
-    results = {result.check: result for result in hand_in.results}
-    lines: list[str] = []
-    first: tuple[str, Exercise] | None = None
-    earned = total = 0
-    room = max(40, min(120, shutil.get_terminal_size().columns) - 28)
-    for exercise in lab.exercises:
-        checks = [check for check in exercise.checks if check.name in chosen]
-        if not checks:
-            continue
-        outcomes = [(check, results[check.name].outcome) for check in checks]
-        missed = [
-            check.name
-            for check, outcome in outcomes
-            if outcome is not Outcome.PASSED and not check.optional
-        ]
-        points = sum(c.points for c, o in outcomes if o is Outcome.PASSED)
-        worth = sum(c.points for c in checks)
-        earned, total = earned + points, total + worth
-        kind = _kind([results[name].outcome for name in missed])
-        text = exercise.title.in_(language)
-        if missed:
-            first = first or (missed[0], exercise)
-            message = results[missed[0]].message
-            if kind != "not_started" and message is not None:
-                text += ": " + line(render(message, language))
-        number = f"{points:>3}/{worth:<3}"
-        row = f"{_mark(kind)} {number} {exercise.id.split('.')[1]:<17} {fitted(text, room)}"
-        lines.append(row.rstrip())
-    if first is not None:
-        lines += _detail(record, first[0], language)
-    lines.append("")
-    lines.append(_say("public_total", language, earned=earned, total=total))
-    if first is not None:
-        name = first[1].id.split(".")[1]
-        number_of_lab = lab.name.removeprefix("lab").split("_")[0]
-        lines.append(_say("next", language, command=f"make test LAB={number_of_lab} K={name}"))
-        lines.append(_say("next_hint", language, hint=first[1].hint.in_(language)))
-    else:
-        lines.append(_say("all_public", language))
-    lines += [render(mark, language) for mark in hand_in.marks]
+    results = {result.check: result for result in record.hand_ins[0].results}
+    rows = []
+    for exercise in record.lab.exercises:
+        checks = tuple(check for check in exercise.checks if check.name in chosen)
+        missed = tuple(
+            (check, results[check.name])
+            for check in checks
+            if results[check.name].outcome is not Outcome.PASSED and not check.optional
+        )
+        if checks:
+            rows.append(_Row(exercise, checks, missed))
+    lines = [_line(row, language) for row in rows]
+    open_rows = [row for row in rows if row.missed]
+    if open_rows:
+        lines.append(_say("legend", language, **_marks()))
+        lines += _detail(open_rows[0], language)
+    earned, total = (sum(row.points[part] for row in rows) for part in (0, 1))
+    lines += ["", _say("public_total", language, earned=earned, total=total)]
+    lines += _next(record, rows, open_rows, language)
+    lines += [render(mark, language) for mark in record.hand_ins[0].marks]
     lines.append(_say("isolation_short", language, level=record.isolation.level))
-    return "\n".join(lines), first is None
+    return "\n".join(lines), not open_rows
+
+
+def _line(row: _Row, language: str) -> str:
+    text = row.exercise.title.in_(language)
+    if row.missed and row.kind != "not_started" and row.missed[0][1].message is not None:
+        colon = "：" if language == "zh" else ": "
+        text += colon + line(render(row.missed[0][1].message, language))
+    room = max(40, min(120, shutil.get_terminal_size().columns) - 28)
+    earned, worth = row.points
+    number = f"{earned:>3}/{worth:<3}"
+    name = row.exercise.id.split(".")[1]
+    return f"{_coloured(row.kind)} {number} {name:<17} {fitted(text, room)}".rstrip()
+
+
+def _detail(row: _Row, language: str) -> list[str]:
+    """Sentence, traceback and prints of the first check that did not pass, titles of others."""
+    check, result = row.missed[0]
+    if result.outcome is Outcome.NOT_STARTED or result.message is None:
+        return []
+    word = render(Message(f"outcome.{result.outcome.value}"), language)
+    title = line(check.title.in_(language))
+    lines = ["", _say("check", language, outcome=word, title=title)]
+    lines.append(f"  {line(render(result.message, language))}")
+    for frame in result.frames[-3:]:
+        lines.append(f"    {line(frame.file)}:{frame.line}  {line(frame.text)}")
+    if result.prints:
+        lines.append("  " + label("prints", language) + ":")
+        lines += [f"    {text}" for text in block(result.prints).splitlines()[-8:]]
+    others = [line(c.title.in_(language)) for c, r in row.missed[1:] if r.outcome in _BAD]
+    if others:
+        lines.append(_say("also", language, count=len(others)))
+        lines += [f"    {title}" for title in others[:_MORE]]
+    return lines
+
+
+def _next(record: ClassRecord, rows: list[_Row], open_rows: list[_Row], language: str) -> list[str]:
+    """What to do now: the exercise to work on, with the command that checks it."""
+    number = record.lab.name.removeprefix("lab").split("_")[0]
+    command = os.environ.get("AUTOGRADER_NEXT") or f"python -m autograder test --lab {number} -k "
+    ids = [exercise.id for exercise in record.lab.exercises]
+    if not open_rows:
+        if len(rows) == len(ids):
+            return [_say("all_public", language)]
+        after = ids.index(rows[-1].exercise.id) + 1
+        following = (ids[after:] or ids)[0].split(".")[1]
+        return [_say("some_public", language), _say("next", language, command=command + following)]
+    row = open_rows[0]
+    message = row.missed[0][1].message
+    key = message.key if message is not None else ""
+    todo = str(message.values["todo"]) if message and key == "check.todo_elsewhere" else ""
+    name = (todo if todo in ids else row.exercise.id).split(".")[1]
+    lines = [_say("next", language, command=command + name)]
+    if key.removeprefix("check.") in _WRONG_VALUES:
+        lines.append(_say("next_hint", language, hint=row.exercise.hint.in_(language)))
+    return lines
 
 
 def _say(name: str, language: str, **values: object) -> str:
     return render(Message(f"board.{name}", values), language)
 
 
-def _kind(outcomes: list[Outcome]) -> str:
-    if not outcomes:
-        return "passed"
-    if all(outcome is Outcome.NOT_STARTED for outcome in outcomes):
-        return "not_started"
-    bad = (Outcome.FAILED, Outcome.CRASHED, Outcome.TIMED_OUT)
-    return "failed" if any(outcome in bad for outcome in outcomes) else "other"
-
-
-def _mark(kind: str) -> str:
-    """A glyph that the terminal can show, in colour where that is wanted."""
+def _marks() -> dict[str, str]:
+    """Glyphs that the terminal can show."""
     try:
         "".join(_FANCY.values()).encode(sys.stdout.encoding or "ascii")
-        glyph = _FANCY[kind]
     except UnicodeEncodeError:
-        glyph = _PLAIN[kind]
-    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        return _PLAIN
+    return _FANCY
+
+
+def _coloured(kind: str) -> str:
+    glyph = _marks()[kind]
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    if sys.stdout.isatty() and not plain:
         return f"\x1b[{_COLOURS[kind]}m{glyph}\x1b[0m"
     return glyph
-
-
-def _detail(record: ClassRecord, check: str, language: str) -> list[str]:
-    """Sentence, traceback and prints of the first check that did not pass."""
-    result = next(r for r in record.hand_ins[0].results if r.check == check)
-    if result.outcome is Outcome.NOT_STARTED or result.message is None:
-        return []
-    title = next(c.title for c in record.lab.checks if c.name == check).in_(language)
-    word = render(Message(f"outcome.{result.outcome.value}"), language)
-    lines = ["", f"{word}: {title}", f"  {line(render(result.message, language))}"]
-    for frame in result.frames[-3:]:
-        lines.append(f"    {line(frame.file)}:{frame.line}  {line(frame.text)}")
-    if result.prints:
-        lines.append("  " + label("prints", language) + ":")
-        lines += [f"    {text}" for text in block(result.prints).splitlines()[-8:]]
-    return lines

@@ -6,9 +6,10 @@ from autograder.course.messages import render
 from autograder.course.records import ClassRecord, Exercise, HandIn, Lab, Message, Outcome, Score
 from autograder.course.score import needs_human, points_of
 from autograder.report.escape import fitted, line, width
-from autograder.report.view import label
+from autograder.report.view import label, sentence
 
 MAX_WIDTH = 100
+_WHOLE_FILE = ("intake.", "check.syntax", "check.import", "check.file_lost", "check.not_importable")
 _STUDENT_WIDTH = 24
 _LEAST_REMARK = 16
 
@@ -73,7 +74,11 @@ def _remark(lab: Lab, hand_in: HandIn, language: str) -> str:
         if outcome is Outcome.PASSED or (outcome is Outcome.NOT_GRADED and check.optional):
             continue
         word = render(Message(f"outcome.{outcome.value}"), language)
-        parts.append(f"{word}: {check.title.in_(language).replace('`', '')}")
+        text = check.title.in_(language).replace("`", "")
+        message = result.message if result else None
+        if message is not None and message.key.startswith(_WHOLE_FILE):
+            text = sentence(message, language, line)  # what is wrong is the file, not the check
+        parts.append(f"{word}: {text}")
         break
     return "; ".join(parts)
 

@@ -151,8 +151,9 @@ def _exercise(
     language: str,
     quote: Quote,
 ) -> ExerciseView:
-    checks = tuple(
-        _check(check, results.get(check.name), language, quote) for check in exercise.checks
+    checks = _without_repeats(
+        [_check(check, results.get(check.name), language, quote) for check in exercise.checks],
+        language,
     )
     # A check that we could not grade is no reason to hint at a mistake.
     fine = (Outcome.PASSED, Outcome.NOT_GRADED)
@@ -165,6 +166,19 @@ def _exercise(
         score=score,
         checks=checks,
     )
+
+
+def _without_repeats(checks: list[CheckView], language: str) -> tuple[CheckView, ...]:
+    """Say a reason once: what ails a file ails every check of it in the same words."""
+    seen: set[str] = set()
+    told = []
+    for check in checks:
+        repeated = bool(check.reason) and check.reason in seen
+        seen.add(check.reason)
+        if repeated:
+            check = replace(check, reason=label("as_above", language), prints="", trace="")
+        told.append(check)
+    return tuple(told)
 
 
 def _check(check: Check, result: CheckResult | None, language: str, quote: Quote) -> CheckView:

@@ -28,6 +28,7 @@ from labs.given.config import Qwen3Config
 
 MAX_TEXT = 400
 MAX_FRAMES = 8
+MAX_NAMES = 6
 
 
 class Session:
@@ -122,9 +123,11 @@ class Session:
             line = (error.text or "").strip()[:200]
             frames.append((str(error.filename), error.lineno or 0, "", line))
             stage, text = "syntax", error.msg
+        names: dict[str, Any] = {}
         if isinstance(error, _WeightsError):
             stage = "weights"
-        return {
+            names = {"lacking": error.lacking, "extra": error.extra, "shapes": error.shapes}
+        return names | {
             "stage": stage,
             "type": type(error).__name__[:80],
             "text": text,
@@ -134,15 +137,33 @@ class Session:
 
 
 class _WeightsError(RuntimeError):
-    """The weights of Hugging Face do not fit the student's parameters."""
+    """The weights of Hugging Face do not fit the student's parameters.
+
+    ``lacking`` names are missing in the module, ``extra`` ones stand in it too much, and
+    ``shapes`` lists ``(name, shape in the module, shape in Hugging Face)``.
+    """
+
+    lacking: list[str] = []  # noqa: RUF012  (replaced per error, never changed)
+    extra: list[str] = []  # noqa: RUF012
+    shapes: list[tuple[str, str, str]] = []  # noqa: RUF012
 
 
 def _load(module: Any, state: Mapping[str, torch.Tensor]) -> None:
     try:
         module.load_state_dict(dict(state), strict=True)
-    except (RuntimeError, AttributeError) as error:
+    except (RuntimeError, AttributeError, TypeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT]) from None
+        problem = _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT])
+        if isinstance(module, torch.nn.Module):
+            own = module.state_dict()
+            problem.lacking = sorted(set(state) - set(own))[:MAX_NAMES]
+            problem.extra = sorted(map(str, set(own) - set(state)))[:MAX_NAMES]
+            problem.shapes = [
+                (name, str(list(own[name].shape)), str(list(state[name].shape)))
+                for name in sorted(set(own) & set(state))
+                if own[name].shape != state[name].shape
+            ][:MAX_NAMES]
+        raise problem from None
 
 
 def _reset_torch() -> None:

@@ -62,6 +62,8 @@ class SpawnedLink:
     def exchange(self, blob: bytes, budget: Budget) -> bytes:
         """Send, then wait for the reply at most the wall cap."""
         assert self._process.stdin is not None
+        with self._lock:
+            self._prints.total = 0
         try:
             self._process.stdin.write(frame(blob))
             self._process.stdin.flush()

@@ -23,7 +23,8 @@ MAX_TEXT = 400
 class StudentError(Exception):
     """Student code raised: where (``stage``), what (``type``, ``text``), the student's frames.
 
-    ``todo`` is the id of a stub's TODO that was reached, or None.
+    ``todo`` is the id of a stub's TODO that was reached, or None. When weights do not load,
+    ``lacking`` and ``extra`` name parameters, ``shapes`` name, own shape and shape wanted.
     """
 
     def __init__(self, error: Mapping[str, Any]) -> None:
@@ -35,7 +36,17 @@ class StudentError(Exception):
             Frame(str(file)[:300], int(line), str(function)[:80], str(text)[:200])
             for file, line, function, text in list(error.get("frames") or ())[:8]
         )
+        self.lacking = _names(error.get("lacking"))
+        self.extra = _names(error.get("extra"))
+        self.shapes = tuple(
+            (str(name)[:80], str(got)[:40], str(want)[:40])
+            for name, got, want in list(error.get("shapes") or ())[:6]
+        )
         super().__init__(f"{self.type}: {self.text}")
+
+
+def _names(raw: Any) -> tuple[str, ...]:
+    return tuple(str(name)[:80] for name in list(raw or ())[:6])
 
 
 _SCALARS = (int, float, str, bool, type(None))

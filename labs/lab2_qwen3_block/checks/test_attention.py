@@ -64,7 +64,15 @@ def test_attention_future(student: Student, case: Case) -> None:
 
     任何输出都不依赖后面的 token。
     """
-    attention, why = attention_of(student, case), Text("it sees the future.", "它看到了未来。")
+    attention, why = (
+        attention_of(student, case),
+        Text(
+            "it sees the future: the mask is missing, inverted or off by one, or tokens were mixed "
+            "(softmax over the wrong axis, a view before the transpose).",
+            "它看到了未来：掩码缺失、取反或错位一个，或者 token 被混在一起（softmax 的轴不对，"
+            "或在 transpose 之前 view）。",
+        ),
+    )
     before, tokens = attention(case["x"]), case["x"].shape[1]
     changed = {
         first: attention(changed_at(case["x"], (slice(None), slice(first, None))))

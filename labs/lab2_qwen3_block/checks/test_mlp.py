@@ -16,10 +16,11 @@ from autograder.harness.checks import (
     expect_keys,
     expect_same,
     expect_shape,
+    expect_unchanged,
     expect_value,
 )
 
-INPUT = Text("the input", "输入")
+INPUT = Text("the input x", "输入 x")
 KEYS = ("embedding", "attention", "mlp", "norm", "lm_head", "total")
 
 
@@ -81,9 +82,9 @@ def test_mlp_checkpoint(student: Student, case: Case) -> None:
 
 @cases("mlp_core")
 def test_mlp_up_is_linear(student: Student, case: Case) -> None:
-    """up_proj has no activation: three times up_proj gives three times the output.
+    """up_proj has no activation: up_proj times -3 gives the output times -3.
 
-    up_proj 没有激活函数：up_proj 乘以三，输出也乘以三。
+    up_proj 没有激活函数：up_proj 乘以 -3，输出也乘以 -3。
     """
     weight = case.weights["up_proj.weight"].array
     tripled = _mlp(student, case, up_proj__weight=Tensor.of(weight * -3))(case["x"])
@@ -135,7 +136,7 @@ def test_mlp_pure(student: Student, case: Case) -> None:
     first = student.call(mlp, case["x"], echo=True)
     second = mlp(case["x"])
     value, args, _ = expect_items(first, 3, case)
-    expect_close(args[0], case["x"], case, INPUT)
+    expect_unchanged(args[0], case["x"], case, INPUT)
     why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
     expect_same(second, value, case, why)
 
@@ -218,7 +219,10 @@ def _expect_bytes(student: Student, case: Case, *, cache: bool) -> None:
                 result = student.call("mlp.kv_cache_bytes", given, dtype=dtype, **sizes)
             else:
                 result = student.call("mlp.weight_bytes", given, dtype)
-            what = Text(f"{model['name']} in {dtype}", f"{model['name']}（{dtype}）")
+            size_of = f"{model['name']}"
+            if cache:
+                size_of += f", {model['batch']} x {model['tokens']} tokens"
+            what = Text(f"{dtype} ({size_of})", f"{dtype}（{size_of}）")
             expected.append((result, size, what))
     for result, size, what in expected:
         expect_value(result, size, case, what)

@@ -18,6 +18,7 @@ from autograder.harness.checks import (
     expect_items,
     expect_same,
     expect_shape,
+    expect_unchanged,
     expect_unlike,
 )
 
@@ -25,7 +26,7 @@ COS, SIN = Text("cos", "cos"), Text("sin", "sin")
 Q, K = Text("the rotated q", "旋转后的 q"), Text("the rotated k", "旋转后的 k")
 SCORES = Text("q' k'^T after the rotation", "旋转后的 q' k'^T")
 NORMS = Text("the length of the rotated vectors", "旋转后向量的长度")
-INPUT = Text("the input", "输入")
+INPUT = Text("the input x", "输入 x")
 RELATIVE = Text(
     "a rotation makes scores depend on the distance of two positions only.",
     "旋转使分数只取决于两个位置之间的距离。",
@@ -60,7 +61,7 @@ def test_rotate_half_dtype(student: Student, case: Case) -> None:
     result = student.call("attention.rotate_half", x, echo=True)
     value, args, _ = expect_items(result, 3, case)
     expect_dtype(value, "float16", case)
-    expect_close(args[0], x, case, INPUT)
+    expect_unchanged(args[0], x, case, INPUT)
 
 
 def _tables(student: Student, case: Case) -> tuple[object, object]:
@@ -103,7 +104,10 @@ def test_rotary_halves(student: Student, case: Case) -> None:
 
     表的前后两半相同：第 i 对是 (i, i + head_dim/2)。
     """
-    why = Text("pair i owns the features i and i + d/2.", "第 i 对对应特征 i 与 i + d/2。")
+    why = Text(
+        "its second half has to equal its first: pair i owns the features i and i + d/2.",
+        "后一半应与前一半相同：第 i 对对应特征 i 与 i + d/2。",
+    )
     for table, name in zip(_tables(student, case), (COS, SIN), strict=True):
         array = expect_shape(table, case["cos"].shape, case, name).array
         first, second = (Tensor.of(half) for half in np.split(array, 2, axis=-1))

@@ -59,7 +59,11 @@ def _odd_model(draw: Draw, tied: bool) -> dict[str, Any]:
         vocab_size=draw.integer(90, 130), num_hidden_layers=draw.integer(3, 5),
         intermediate_size=draw.integer(60, 99), tie_word_embeddings=tied,
     )  # fmt: skip
-    name = f"{config.num_hidden_layers} x {hidden}, {'tied' if tied else 'untied'}"
+    name = (
+        f"layers {config.num_hidden_layers}, hidden {hidden}, heads {heads}/{kv_heads} of "
+        f"{head_dim}, intermediate {config.intermediate_size}, vocab {config.vocab_size}, "
+        f"{'tied' if tied else 'untied'}"
+    )
     return _model(name, config, draw.integer(7, 30), draw.integer(2, 5))
 
 

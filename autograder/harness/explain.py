@@ -1,0 +1,96 @@
+"""What a student reads when code raised, ended or hung: one outcome and one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.course.records import CheckResult, Message, Outcome, Text
+from autograder.reference.cases import Case
+from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.student import StudentError
+
+IMPORT = Case("import", "", False, Text("import", "导入"), {})  # the case of importing a file
+# How Python says that a module lacks a name. Students can raise the same words with a name of
+# their choice, so nothing is taken from them but identifiers.
+_ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'$")
+
+
+def raised(
+    error: StudentError, case: Case, *, file: str, exercise: str, given: Sequence[str]
+) -> CheckResult:
+    """Student code raised.
+
+    Args:
+        error: what came back.
+        case: the case it was called with, or :data:`IMPORT`.
+        file: the file of the exercise.
+        exercise: id of the exercise that is checked; the TODO that was reached may be of another.
+        given: modules that the lab allows beside torch and the standard library.
+    """
+    if error.todo and error.todo != exercise and case is not IMPORT:
+        message = Message("check.todo_elsewhere", {"todo": error.todo, "exercise": exercise})
+        return CheckResult("", Outcome.SKIPPED, message, case=case.name, frames=error.frames)
+    if error.todo:
+        return CheckResult(
+            "", Outcome.NOT_STARTED, Message("check.not_started", {"todo": error.todo})
+        )
+    message = _sentence(error, case, file, given)
+    return CheckResult("", Outcome.FAILED, message, case=case.name, frames=error.frames)
+
+
+def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) -> Message:
+    words: dict[str, Any] = {"case": case.words, "text": error.text, "type": error.type}
+    absent = _ABSENT.match(f"{error.type}: {error.text}")
+    last = error.frames[-1] if error.frames else None
+    if error.stage == "syntax":
+        where = {"file": last.file if last else file, "line": last.line if last else 0}
+        return Message("check.syntax", words | where)
+    if error.type in ("SystemExit", "KeyboardInterrupt"):
+        return Message("check.exit", {"text": f"{error.type} {error.text}".strip()})
+    if error.type == "BdbQuit":
+        return Message("check.breakpoint")
+    if error.stage == "weights":
+        if error.shapes:
+            name, got, want = error.shapes[0]
+            values = {"name": name, "got": got, "want": want, "case": case.words}
+            return Message("check.weights_shape", values)
+        values = {"lacking": _listed(error.lacking), "extra": _listed(error.extra)}
+        return Message("check.weights", values | {"case": case.words, "text": error.text})
+    if absent and not last:
+        return Message("check.missing", {"file": f"{absent[1]}.py", "name": absent[2]})
+    if error.type == "ModuleNotFoundError" or (
+        error.type == "PermissionError" and "site-packages" in error.text
+    ):
+        return Message("check.not_importable", words | {"given": ", ".join(given)})
+    if case is IMPORT:
+        return Message("check.import", words | {"file": file})
+    return Message("check.exception", words)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "–"
+
+
+def lost(error: WorkerLost, case: Case) -> CheckResult:
+    """The worker died or was stopped while it ran student code."""
+    if error.timed_out:
+        values = {"seconds": float(str(error)), "clock": error.clock, "case": case.words}
+        message = Message("check.timed_out", values)
+        return CheckResult("", Outcome.TIMED_OUT, message, case=case.name)
+    message = Message("check.crashed", {"text": str(error), "case": case.words})
+    return CheckResult("", Outcome.CRASHED, message, case=case.name)
+
+
+def fault(error: Exception) -> CheckResult:
+    """Whatever else goes wrong is ours: not graded, never a zero."""
+    values = {"text": f"{type(error).__name__}: {error}"[:300]}
+    return CheckResult("", Outcome.NOT_GRADED, Message("check.grader_fault", values))
+
+
+def without_data(result: CheckResult) -> CheckResult:
+    """A hidden case decided: keep the outcome, drop everything that shows its data."""
+    if result.outcome in (Outcome.NOT_STARTED, Outcome.NOT_GRADED):
+        return result
+    return CheckResult(result.check, result.outcome, Message("check.hidden"), hidden=True)
