@@ -56,8 +56,10 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
             name, got, want = error.shapes[0]
             values = {"name": name, "got": got, "want": want, "case": case.words}
             return Message("check.weights_shape", values)
+        if not error.lacking and not error.extra:
+            return Message("check.exception", words)
         values = {"lacking": _listed(error.lacking), "extra": _listed(error.extra)}
-        return Message("check.weights", values | {"case": case.words, "text": error.text})
+        return Message("check.weights", values | {"case": case.words})
     if absent and not last:
         return Message("check.missing", {"file": f"{absent[1]}.py", "name": absent[2]})
     if error.type == "ModuleNotFoundError" or (

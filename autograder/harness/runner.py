@@ -163,7 +163,8 @@ class Runner:
 
     def _missing_need(self, need: str) -> CheckResult:
         result = self._results[need]
-        if result.outcome in (Outcome.NOT_STARTED, Outcome.NOT_GRADED):
+        waits = result.message is not None and result.message.key == "check.todo_elsewhere"
+        if waits or result.outcome in (Outcome.NOT_STARTED, Outcome.NOT_GRADED):
             return result  # the reason is the same, and "skipped" would hide it
         title = next(c.title for c in self._plan.lab.checks if c.name == need)
         values = {"check": {"en": title.en, "zh": title.zh}}

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -174,7 +175,10 @@ def test_nothing_hostile_in_names_and_texts_reaches_a_report(run: Run) -> None:
 
 def test_the_exit_status_says_whether_a_person_has_to_decide(run: Run) -> None:
     undecided = [h["student"] for h in run.record["hand_ins"] if h["score"]["undecided"]]
-    assert run.status == (1 if undecided else 0)
+    unread = {"empty", "empty-folder", "no-zip"}
+    assert run.status == (1 if undecided or unread else 0)
+    last = run.stderr.splitlines()[-1]
+    assert all(name in last for name in unread)
     assert "Traceback" not in run.stderr
 
 
@@ -226,13 +230,40 @@ def test_another_secret_gives_the_same_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_folder_again_asks_the_same_questions(run: Run, tmp_path: Path) -> None:
-    out = shutil.copytree(run.out, tmp_path / "out")
+def test_the_same_folder_again_asks_the_same_questions(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = command(EXAMPLES / "alice_right", out)
+    before = {path.name for path in (out / ".cases").iterdir()}
     again = command(EXAMPLES / "alice_right", out, LAB_LANG="zh")
-    before = {path.name for path in (run.out / ".cases").iterdir()}
     assert {path.name for path in (out / ".cases").iterdir()} == before
-    assert again.scores == {"alice_right": run.scores["alice_right"]}
+    assert again.scores == first.scores == {"alice_right": 100}
     assert "隔离级别" in again.stderr and (out / "secret").read_text().strip()
+
+
+def test_a_class_is_not_lost_to_a_part_of_it(run: Run, tmp_path: Path) -> None:
+    out = shutil.copytree(run.out, tmp_path / "out")
+    before = (out / "class.json").read_bytes()
+    refused = command(EXAMPLES / "alice_right", out)
+    assert refused.status == 2 and "not in this class" in refused.stderr
+    assert (out / "class.json").read_bytes() == before
+
+
+def test_what_was_finished_before_an_interrupt_is_on_disk(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["grade", str(EXAMPLES), "--out", str(out), "--jobs", "1", "--lang", "en"]
+    with hand_ins.nothing_left_behind():
+        grading = subprocess.Popen(
+            [sys.executable, "-m", "autograder", *arguments, "--allow-weak-isolation"],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert grading.stderr is not None
+        first = grading.stderr.readline()
+        grading.send_signal(signal.SIGINT)
+        _, said = grading.communicate(timeout=60)
+    assert grading.returncode == 130 and "Traceback" not in said
+    assert "Interrupted" in said and "[1/" in first
+    kept = json.loads((out / "class.json").read_text(encoding="utf-8"))
+    assert 1 <= len(kept["hand_ins"]) < len(list(EXAMPLES.iterdir()))
 
 
 # ---------------------------------------------------------------- what cannot start

@@ -102,7 +102,8 @@ def test_a_stub_is_not_started_and_gets_the_next_step(tmp_path: Path) -> None:
     done = command("test", "--lab", "2", "-k", "rotate", "--folder", str(tmp_path), "--lang", "en")
     assert done.status == 1 and done.stderr == ""
     assert "0 of 4 points" in done.stdout
-    assert "make test LAB=2 K=rotate_half" in done.stdout and "hint:" in done.stdout
+    assert "next: python -m autograder test --lab 2 -k rotate_half" in done.stdout
+    assert "hint:" not in done.stdout  # before a first attempt it would only give things away
     assert "repeat_kv" not in done.stdout and "Traceback" not in done.stdout
 
 
@@ -195,7 +196,7 @@ def test_a_terminal_of_any_encoding_shows_something_and_nothing_breaks(encoding:
     arguments = ("test", "-k", "rotate_half", "--folder", folder)
     done = command(*arguments, encoding=encoding, LAB_LANG="zh")
     assert done.status == 1 and "Traceback" not in done.stderr + done.stdout
-    assert "rotate_half" in done.stdout and "make test LAB=2" in done.stdout
+    assert "rotate_half" in done.stdout and "test --lab 2 -k" in done.stdout
     assert ("旋转" in done.stdout) == (encoding != "ascii")
     assert "XX " in done.stdout  # no glyph that this terminal cannot show
 

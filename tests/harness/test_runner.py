@@ -141,10 +141,24 @@ def said(result: CheckResult, language: str = "en") -> str:
 ENDS = {
     "a sentence": (CheckFailed("check.hidden"), Outcome.FAILED, "hidden"),
     "an exception": (student_error(), Outcome.FAILED, "ValueError: no"),
-    "a TODO": (student_error(todo="lab1.x"), Outcome.NOT_STARTED, "TODO lab1.x"),
+    "its TODO": (student_error(todo="a.py"), Outcome.NOT_STARTED, "TODO a.py"),
+    "a TODO of another": (student_error(todo="lab1.x"), Outcome.SKIPPED, "a.py calls lab1.x"),
     "an exit": (student_error(type="SystemExit", text="0"), Outcome.FAILED, "SystemExit 0"),
     "an interrupt": (student_error(type="KeyboardInterrupt", text=""), Outcome.FAILED, "ended"),
     "weights": (student_error(stage="weights", text="q.weight"), Outcome.FAILED, "q.weight"),
+    "weights by name": (
+        student_error(stage="weights", lacking=["q.weight"], extra=["p.weight", "p.bias"]),
+        Outcome.FAILED, "missing in yours: q.weight; too much in yours: p.weight, p.bias",
+    ),
+    "weights by shape": (
+        student_error(stage="weights", shapes=[["q.weight", "[2, 3]", "[3, 2]"]]),
+        Outcome.FAILED, "q.weight has the shape [2, 3], but Hugging Face's has [3, 2]",
+    ),
+    "a breakpoint": (student_error(type="BdbQuit", text=""), Outcome.FAILED, "make debug"),
+    "an import": (
+        student_error(type="ModuleNotFoundError", text="No module named 'pandas'"),
+        Outcome.FAILED, "It offers torch",
+    ),
     "a syntax error": (
         student_error(stage="syntax", frames=[["a.py", 7, "", "x ="]]), Outcome.FAILED, "line 7"
     ),
