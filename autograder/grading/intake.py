@@ -68,7 +68,11 @@ def find(source: Path, lab: Lab) -> list[Entry]:
         raise SourceError("unlistable", source) from None
     if not paths:
         raise SourceError("no_hand_ins", source)
-    names = [path.name if os.path.isdir(path) else _PACKED.sub("", path.name) for path in paths]
+    given = [_readable(path.name) for path in paths]
+    names = [
+        name if os.path.isdir(path) else _PACKED.sub("", name)
+        for path, name in zip(paths, given, strict=True)
+    ]
     entries = []
     for path, name, student in zip(paths, names, unique_ids(names), strict=True):
         renamed = Message("intake.renamed", {"given": name, "used": student})
@@ -133,6 +137,15 @@ def _is_single(root: Path, lab: Lab) -> bool:
         )
     ]
     return len(holding) + len(packed) < 2
+
+
+def _readable(name: str) -> str:
+    """A name whose bytes are no UTF-8 is GBK as a rule, unpacked from a Chinese archive."""
+    try:
+        name.encode()
+        return name
+    except UnicodeEncodeError:
+        return os.fsencode(name).decode("gb18030", errors="replace")
 
 
 def _hand_ins(root: Path) -> list[Path]:

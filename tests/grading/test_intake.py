@@ -551,3 +551,24 @@ def test_intake_needs_neither_torch_nor_jinja(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_names_in_gbk_bytes_stay_readable(tmp_path: Path) -> None:
+    for name in ("张伟", "王芳"):
+        folder = os.path.join(os.fsencode(tmp_path), name.encode("gbk"))
+        os.mkdir(folder)
+        for file in LAB.files:
+            with open(os.path.join(folder, file.encode()), "w") as stream:
+                stream.write("x = 1\n")
+    entries = find(tmp_path, LAB)
+    assert sorted(entry.student for entry in entries) == ["张伟", "王芳"]
+    assert not any(read(entry, LAB).problems for entry in entries)
+
+
+def test_a_stray_file_beside_zips_does_not_hide_the_class(tmp_path: Path) -> None:
+    (tmp_path / "attention.py").write_text("x = 1\n")
+    for name in ("ann", "bob"):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+            archive.writestr("attention.py", "x = 1\n")
+    assert [entry.student for entry in find(tmp_path, LAB)] == ["ann", "bob"]
