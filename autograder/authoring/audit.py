@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from autograder.authoring import prove_cases, prove_sources, prove_words
+from autograder.authoring import prove_cases, prove_lab, prove_sources, prove_words
 from autograder.authoring.place import NotProvedError, Place
 
 MAX_BREACHES = 12  # shown per promise
@@ -41,8 +41,10 @@ def _scores(place: Place) -> Iterable[str]:
 
 PROMISES = (
     Promise("lab.toml can be read, its points sum to 100", _lab),
+    Promise("what lab.toml gives and forbids exists", prove_lab.unknown_names),
     Promise("stubs are what their solutions give", prove_sources.stale_stubs),
     Promise("stubs keep every signature and docstring", prove_sources.other_faces),
+    Promise("every function of a stub is a TODO", prove_lab.told_bodies),
     Promise("notebooks are what their sources give", prove_sources.stale_notebooks),
     Promise("no line of the solution stands where students read", prove_sources.leaks),
     Promise("every exercise has TODO, checks and hint", prove_words.exercises),

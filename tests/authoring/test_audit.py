@@ -96,6 +96,13 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (swap(TOML, "points = 2", "points = 3"), "lab.toml: the points sum to 101"),
         (swap(TOML, "family", "famly"), "famly: unknown key"),
     ],
+    "what lab.toml gives and forbids exists": [
+        (swap(TOML, "torch.nn.MultiheadAttention", "torch.nn.MultiHeadAttention"), "MultiHeadAtt"),
+        (swap(TOML, "labs.given.norm", "labs.given.norms"), "no module labs.given.norms"),
+    ],
+    "every function of a stub is a TODO": [
+        (add(MLP, "\ndef shown(x):\n    return x + 1\n"), "shown shows its body"),
+    ],
     "stubs are what their solutions give": [
         (add(ATTENTION, "x = 1\n"), f"{ATTENTION}:117 is not what"),
         (add(ATTENTION, "x = 1\n"), "build --force (it was changed by hand"),
