@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="autograder", description=__doc__.split(":")[0])
+    parser = argparse.ArgumentParser(
+        prog="autograder", description="Checks and grades the labs of qwen3-labs."
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def command(name: str, run: object, text: str) -> argparse.ArgumentParser:
@@ -57,7 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--weights", help="Hugging Face folder or hub id: real Qwen3 weights")
     levels = ("strong", "medium", "weak")
     default = "strong" if sys.platform.startswith("linux") else "weak"
-    grade.add_argument("--min-isolation", choices=levels, default=default)
+    grade.add_argument(
+        "--min-isolation",
+        choices=levels,
+        default=default,
+        help=f"refuse to grade below this level (default: {default})",
+    )
     grade.add_argument(
         "--allow-weak-isolation", action="store_true", help="grade whatever layers are missing"
     )

@@ -113,6 +113,13 @@ def needs(engine: Engine, guarantee: str) -> None:
         pytest.skip(f"needs Linux with the guarantee {guarantee}")
 
 
+def test_printing_a_lot_in_every_call_costs_nothing(engine: Engine, lab: Lab) -> None:
+    """The cap is on one call: 1.5 MB in each of five functions is more than it in all."""
+    body = "for n in range(25000): print('x' * 60)"
+    names = ("one", "two", "three", "four", "five")
+    assert outcomes(one(engine, **dict.fromkeys(names, body))) == all_but(lab)
+
+
 def test_a_right_hand_in_passes(engine: Engine, lab: Lab) -> None:
     assert outcomes(one(engine)) == all_but(lab)
 
