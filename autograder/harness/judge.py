@@ -24,7 +24,7 @@ from autograder.course.labfile import ROOT
 from autograder.course.plain import message_from_plain, message_to_plain, result_to_plain
 from autograder.course.records import Lab
 from autograder.harness import marks, plugin
-from autograder.harness.guard import Guard
+from autograder.harness.guard import Guard, Terminal
 from autograder.harness.runner import Plan, Runner, Trial
 from autograder.harness.slots import Slot
 from autograder.sandbox.jail import harden_parent
@@ -50,6 +50,7 @@ class Judge:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Collect into a plan, then serve until standard input ends."""
+        Terminal.register(session.config)
         lab = plugin.lab_of(session.config)
         trials: dict[str, list[Trial]] = {check.name: [] for check in lab.checks}
         for item in session.items:
