@@ -76,7 +76,7 @@ def test_attention_future(student: Student, case: Case) -> None:
     before, tokens = attention(case["x"]), case["x"].shape[1]
     changed = {
         first: attention(changed_at(case["x"], (slice(None), slice(first, None))))
-        for first in (1, tokens // 2, tokens - 1)
+        for first in (1, tokens - 1)
     }
     for first, after in changed.items():
         what = Text(f"the output before token {first}", f"第 {first} 个 token 之前的输出")

@@ -125,7 +125,7 @@ def test_attention_float16(student: Student, case: Case) -> None:
     _expect_narrow(causal, case)
 
 
-@cases("attention_core", "attention_padded")
+@cases("attention_padded")
 def test_attention_pure(student: Student, case: Case) -> None:
     """It leaves its inputs alone, and the same call gives the same result.
 
