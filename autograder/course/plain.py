@@ -1,21 +1,23 @@
-"""Results as plain JSON data, and back."""
+"""Results as plain JSON data, and back: between processes, and in ``class.json``."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from autograder.course.records import CheckResult, Frame, Message, Outcome
 
 
-def message_to_plain(message: Message | None) -> dict[str, Any] | None:
-    """``{"key": …, "values": {…}}`` or None."""
-    return None if message is None else {"key": message.key, "values": dict(message.values)}
+def message_to_plain(message: Message) -> dict[str, Any]:
+    """``{"key": …, "values": {…}}``."""
+    values = {name: _value_out(value) for name, value in message.values.items()}
+    return {"key": message.key, "values": values}
 
 
-def message_from_plain(raw: Mapping[str, Any] | None) -> Message | None:
+def message_from_plain(raw: Mapping[str, Any]) -> Message:
     """The inverse of :func:`message_to_plain`."""
-    return None if raw is None else Message(raw["key"], raw["values"])
+    return Message(raw["key"], {name: _value_in(value) for name, value in raw["values"].items()})
 
 
 def result_to_plain(result: CheckResult) -> dict[str, Any]:
@@ -23,11 +25,11 @@ def result_to_plain(result: CheckResult) -> dict[str, Any]:
     return {
         "check": result.check,
         "outcome": result.outcome.value,
-        "message": message_to_plain(result.message),
+        "message": None if result.message is None else message_to_plain(result.message),
         "hidden": result.hidden,
         "case": result.case,
         "prints": result.prints,
-        "frames": [[f.file, f.line, f.function, f.text] for f in result.frames],
+        "frames": [vars(frame).copy() for frame in result.frames],
     }
 
 
@@ -36,9 +38,39 @@ def result_from_plain(raw: Mapping[str, Any]) -> CheckResult:
     return CheckResult(
         check=raw["check"],
         outcome=Outcome(raw["outcome"]),
-        message=message_from_plain(raw["message"]),
+        message=None if raw["message"] is None else message_from_plain(raw["message"]),
         hidden=raw["hidden"],
         case=raw["case"],
         prints=raw["prints"],
-        frames=tuple(Frame(*frame) for frame in raw["frames"]),
+        frames=tuple(Frame(**frame) for frame in raw["frames"]),
     )
+
+
+def _value_out(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, tuple):
+        return {"$tuple": [_value_out(item) for item in value]}
+    if isinstance(value, list):
+        return [_value_out(item) for item in value]
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: _value_out(item) for key, item in value.items()}
+        return {"$pairs": [[_value_out(key), _value_out(item)] for key, item in value.items()]}
+    return str(value)  # a path, a shape object: what matters is how it reads
+
+
+def _value_in(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value_in(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$float" in value:
+        return float(value["$float"])
+    if "$tuple" in value:
+        return tuple(_value_in(item) for item in value["$tuple"])
+    if "$pairs" in value:
+        return {_value_in(key): _value_in(item) for key, item in value["$pairs"]}
+    return {key: _value_in(item) for key, item in value.items()}

@@ -212,9 +212,9 @@ class Engine:
         return answer
 
     def _hand_in(self, submission: Submission, record: Mapping[str, Any]) -> HandIn:
-        marks = [message_from_plain(raw) for raw in record["marks"]]
+        marks = tuple(message_from_plain(raw) for raw in record["marks"])
         results = tuple(result_from_plain(raw) for raw in record["results"])
-        return self._record(submission, results, [mark for mark in marks if mark is not None])
+        return self._record(submission, results, marks)
 
     def _ungraded(self, submission: Submission, why: str) -> HandIn:
         message = Message("check.grader_fault", {"text": why})

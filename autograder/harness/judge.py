@@ -138,11 +138,7 @@ class Judge:
         lab = plan.lab
         sources = Sources(request["files"], request["paths"], lab.given)
         transport = WorkerTransport(self._starter(), sources, lab.limits)
-        problems = {}
-        for name, raw in request["problems"].items():
-            message = message_from_plain(raw)
-            if message is not None:
-                problems[name] = message
+        problems = {n: message_from_plain(raw) for n, raw in request["problems"].items()}
         runner = Runner(plan.shuffled(request["order"]), transport)
         try:
             results = runner.run(problems, set(request["checks"]))

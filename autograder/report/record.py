@@ -29,24 +29,25 @@ derives them again from the checks and results.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from autograder.course.plain import (
+    message_from_plain,
+    message_to_plain,
+    result_from_plain,
+    result_to_plain,
+)
 from autograder.course.records import (
     Check,
-    CheckResult,
     ClassRecord,
     Exercise,
-    Frame,
     HandIn,
     Isolation,
     Lab,
     Limits,
-    Message,
-    Outcome,
     Text,
 )
 from autograder.course.score import needs_human, points_of
@@ -173,81 +174,18 @@ def _hand_in_out(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
         "student": hand_in.student,
         "score": {**asdict(score), "undecided": score.undecided},
         "needs_human": needs_human(lab, hand_in),
-        "notes": [_message_out(note) for note in hand_in.notes],
-        "marks": [_message_out(mark) for mark in hand_in.marks],
+        "notes": [message_to_plain(note) for note in hand_in.notes],
+        "marks": [message_to_plain(mark) for mark in hand_in.marks],
         "digests": dict(hand_in.digests),
-        "results": [_result_out(result) for result in hand_in.results],
+        "results": [result_to_plain(result) for result in hand_in.results],
     }
 
 
 def _hand_in_in(data: Mapping[str, Any]) -> HandIn:
     return HandIn(
         student=data["student"],
-        results=tuple(_result_in(result) for result in data["results"]),
-        notes=tuple(_message_in(note) for note in data["notes"]),
-        marks=tuple(_message_in(mark) for mark in data["marks"]),
+        results=tuple(result_from_plain(result) for result in data["results"]),
+        notes=tuple(message_from_plain(note) for note in data["notes"]),
+        marks=tuple(message_from_plain(mark) for mark in data["marks"]),
         digests=dict(data["digests"]),
     )
-
-
-def _result_out(result: CheckResult) -> dict[str, Any]:
-    return {
-        "check": result.check,
-        "outcome": result.outcome.value,
-        "message": None if result.message is None else _message_out(result.message),
-        "hidden": result.hidden,
-        "case": result.case,
-        "prints": result.prints,
-        "frames": [vars(frame).copy() for frame in result.frames],
-    }
-
-
-def _result_in(data: Mapping[str, Any]) -> CheckResult:
-    return CheckResult(
-        check=data["check"],
-        outcome=Outcome(data["outcome"]),
-        message=None if data["message"] is None else _message_in(data["message"]),
-        hidden=data["hidden"],
-        case=data["case"],
-        prints=data["prints"],
-        frames=tuple(Frame(**frame) for frame in data["frames"]),
-    )
-
-
-def _message_out(message: Message) -> dict[str, Any]:
-    values = {name: _value_out(value) for name, value in message.values.items()}
-    return {"key": message.key, "values": values}
-
-
-def _message_in(data: Mapping[str, Any]) -> Message:
-    return Message(data["key"], {name: _value_in(value) for name, value in data["values"].items()})
-
-
-def _value_out(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"$float": str(value)}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, tuple):
-        return {"$tuple": [_value_out(item) for item in value]}
-    if isinstance(value, list):
-        return [_value_out(item) for item in value]
-    if isinstance(value, Mapping):
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return {key: _value_out(item) for key, item in value.items()}
-        return {"$pairs": [[_value_out(key), _value_out(item)] for key, item in value.items()]}
-    return str(value)  # a path, a shape object: what matters is how it reads
-
-
-def _value_in(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_value_in(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "$float" in value:
-        return float(value["$float"])
-    if "$tuple" in value:
-        return tuple(_value_in(item) for item in value["$tuple"])
-    if "$pairs" in value:
-        return {_value_in(key): _value_in(item) for key, item in value["$pairs"]}
-    return {key: _value_in(item) for key, item in value.items()}

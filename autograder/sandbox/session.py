@@ -126,7 +126,7 @@ class Session:
         names: dict[str, Any] = {}
         if isinstance(error, _WeightsError):
             stage = "weights"
-            names = {"lacking": error.lacking, "extra": error.extra, "shapes": error.shapes}
+            names = dict(error.names)
         return names | {
             "stage": stage,
             "type": type(error).__name__[:80],
@@ -139,13 +139,13 @@ class Session:
 class _WeightsError(RuntimeError):
     """The weights of Hugging Face do not fit the student's parameters.
 
-    ``lacking`` names are missing in the module, ``extra`` ones stand in it too much, and
-    ``shapes`` lists ``(name, shape in the module, shape in Hugging Face)``.
+    ``names`` tells which: ``lacking`` ones are missing in the module, ``extra`` ones stand in
+    it too much, and ``shapes`` lists ``(name, shape in the module, shape in Hugging Face)``.
     """
 
-    lacking: list[str] = []  # noqa: RUF012  (replaced per error, never changed)
-    extra: list[str] = []  # noqa: RUF012
-    shapes: list[tuple[str, str, str]] = []  # noqa: RUF012
+    def __init__(self, text: str, names: Mapping[str, Any]) -> None:
+        super().__init__(text)
+        self.names = names
 
 
 def _load(module: Any, state: Mapping[str, torch.Tensor]) -> None:
@@ -153,17 +153,17 @@ def _load(module: Any, state: Mapping[str, torch.Tensor]) -> None:
         module.load_state_dict(dict(state), strict=True)
     except (RuntimeError, AttributeError, TypeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        problem = _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT])
+        names: dict[str, Any] = {}
         if isinstance(module, torch.nn.Module):
             own = module.state_dict()
-            problem.lacking = sorted(set(state) - set(own))[:MAX_NAMES]
-            problem.extra = sorted(map(str, set(own) - set(state)))[:MAX_NAMES]
-            problem.shapes = [
+            names["lacking"] = sorted(set(state) - set(own))[:MAX_NAMES]
+            names["extra"] = sorted(map(str, set(own) - set(state)))[:MAX_NAMES]
+            names["shapes"] = [
                 (name, str(list(own[name].shape)), str(list(state[name].shape)))
                 for name in sorted(set(own) & set(state))
                 if own[name].shape != state[name].shape
             ][:MAX_NAMES]
-        raise problem from None
+        raise _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT], names) from None
 
 
 def _reset_torch() -> None:
