@@ -53,21 +53,23 @@ def _fail(key: str, case: Case, what: Text, **values: Any) -> CheckFailed:
     return CheckFailed(f"check.{key}", case=case.words, what=_words(what), **values)
 
 
-def _describe(value: Any) -> str:
+def _describe(value: Any) -> dict[str, str]:
+    """What came instead, in both languages."""
     if isinstance(value, Tensor):
-        return f"a tensor {list(value.shape)}"
-    if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
-    return (
-        repr(value)[:120] if isinstance(value, (Other, int, float, str)) else type(value).__name__
-    )
+        return _words(Text(f"a tensor {list(value.shape)}", f"形状为 {list(value.shape)} 的张量"))
+    if isinstance(value, (tuple, list, dict)):
+        kind, count = type(value).__name__, len(value)
+        return _words(Text(f"a {kind} of {count}", f"含 {count} 项的 {kind}"))
+    if isinstance(value, (Other, int, float, str)):
+        return _words(Text(repr(value)[:120], repr(value)[:120]))
+    return _words(Text(type(value).__name__, type(value).__name__))
 
 
 def expect_tensor(result: Result | Any, case: Case, what: Text = OUTPUT) -> Tensor:
     """The value of a call, which has to be a plain tensor."""
     value = result.value if isinstance(result, Result) else result
     if not isinstance(value, Tensor):
-        raise _fail("type", case, what, got=_describe(value), want="a tensor")
+        raise _fail("type", case, what, got=_describe(value), want=_words(Text("a tensor", "张量")))
     return value
 
 
@@ -75,7 +77,13 @@ def expect_items(result: Result, count: int, case: Case, what: Text = OUTPUT) ->
     """The value of a call, which has to be a tuple or list of ``count`` items."""
     value = result.value
     if not isinstance(value, (tuple, list)) or len(value) != count:
-        raise _fail("type", case, what, got=_describe(value), want=f"a tuple of {count}")
+        raise _fail(
+            "type",
+            case,
+            what,
+            got=_describe(value),
+            want=_words(Text(f"a tuple of {count}", f"含 {count} 项的 tuple")),
+        )
     return value
 
 
@@ -86,8 +94,12 @@ def expect_keys(
     value = result.value
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing:
-        got = f"without {', '.join(missing)}" if isinstance(value, dict) else _describe(value)
-        raise _fail("type", case, what, got=got[:120], want=f"a dict with {', '.join(keys)}")
+        got, listed = _describe(value), ", ".join(keys)
+        if isinstance(value, dict):
+            absent = ", ".join(missing)
+            got = _words(Text(f"a dict without {absent}", f"缺少 {absent} 的 dict"))
+        want = _words(Text(f"a dict with {listed}", f"含有 {listed} 的 dict"))
+        raise _fail("type", case, what, got=got, want=want)
     return dict(value)
 
 
@@ -216,6 +228,8 @@ def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
     if isinstance(value, Tensor) and value.array.size == 1:
         value = value.array.reshape(-1)[0].item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _fail("type", case, what, got=_describe(value), want="a whole number")
+        raise _fail(
+            "type", case, what, got=_describe(value), want=_words(Text("a whole number", "整数"))
+        )
     if value != want:
         raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")

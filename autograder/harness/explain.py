@@ -8,7 +8,7 @@ from typing import Any
 
 from autograder.course.records import CheckResult, Message, Outcome, Text
 from autograder.reference.cases import Case
-from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.link import MAX_PRINTS, WorkerLost
 from autograder.sandbox.student import StudentError
 
 IMPORT = Case("import", "", False, Text("import", "导入"), {})  # the case of importing a file
@@ -78,11 +78,30 @@ def _listed(names: Sequence[str]) -> str:
 def lost(error: WorkerLost, case: Case) -> CheckResult:
     """The worker died or was stopped while it ran student code."""
     if error.timed_out:
-        values = {"seconds": float(str(error)), "clock": error.clock, "case": case.words}
+        clock = {"en": error.clock, "zh": "CPU" if error.clock == "CPU" else "实际"}
+        values = {"seconds": float(str(error)), "clock": clock, "case": case.words}
         message = Message("check.timed_out", values)
         return CheckResult("", Outcome.TIMED_OUT, message, case=case.name)
-    message = Message("check.crashed", {"text": str(error), "case": case.words})
+    message = Message("check.crashed", {"text": ending(error), "case": case.words})
     return CheckResult("", Outcome.CRASHED, message, case=case.name)
+
+
+def ending(error: WorkerLost) -> dict[str, str]:
+    """How a worker ended, in both languages."""
+    text = str(error)
+    for english, chinese in _ENDINGS:
+        if text.startswith(english):
+            return {"en": text, "zh": chinese + text.removeprefix(english)}
+    # Whatever is left are lies on the wire: not our protocol.
+    return {"en": text, "zh": "它的回复不符合约定的格式"}
+
+
+_ENDINGS = (
+    ("signal ", "信号 "),
+    ("exit status ", "退出状态 "),
+    ("it closed its channel", "它关闭了通信通道"),
+    (f"more than {MAX_PRINTS >> 20} MiB were printed", f"打印超过 {MAX_PRINTS >> 20} MiB"),
+)
 
 
 def fault(error: Exception) -> CheckResult:

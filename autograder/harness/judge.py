@@ -99,10 +99,6 @@ class Judge:
         slots: dict[int, Slot] = {}
         pending, reading = b"", True
 
-        def drop(slot: Slot) -> None:
-            del slots[slot.socket.fileno()]
-            poll.unregister(slot.socket)
-
         while reading or any(slot.hand_in for slot in slots.values()):
             for fd, _ in poll.poll():
                 if fd == 0:
@@ -123,13 +119,13 @@ class Judge:
                     answer = slot.take()
                     if answer is None:
                         continue
-                    if "lost" in answer:
+                    if "lost" in answer or slot.worn_out:
                         del slots[fd]
                         poll.unregister(fd)
-                    elif slot.worn_out:
-                        drop(slot)
+                    if "lost" not in answer and slot.worn_out:
                         slot.close()
-                    self._say(answer)
+                    if answer["hand_in"] is not None:  # an idle judge costs nobody anything
+                        self._say(answer)
         for slot in slots.values():
             slot.close()
 

@@ -97,7 +97,7 @@ class Runner:
         except WorkerLost as error:
             if error.timed_out:
                 return explain.lost(error, explain.IMPORT)
-            values = {"file": file, "text": str(error)}
+            values = {"file": file, "text": explain.ending(error)}
             return CheckResult("", Outcome.CRASHED, Message("check.file_lost", values))
         except StudentError as error:
             given = self._plan.lab.given

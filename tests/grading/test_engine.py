@@ -287,3 +287,11 @@ def test_the_zygote_knows_nothing_of_the_instructor(
         record = grade(engine, hand_in("looking", looking))["looking"]
     assert outcomes(record)["test_two"] == "failed"
     assert "canary" not in repr(record) and "AUTOGRADER" not in repr(record)
+
+
+def test_a_judge_that_dies_between_hand_ins_costs_nobody_anything(own: Engine, lab: Lab) -> None:
+    assert points_of(lab, grade(own, hand_in("first", RIGHT))["first"].results).earned == 100
+    for pid in judges_of(own):
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(0.3)
+    assert points_of(lab, grade(own, hand_in("second", RIGHT))["second"].results).earned == 100

@@ -1,0 +1,74 @@
+"""Sentences of checks are whole in both languages: no English words inside the Chinese ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from autograder.course.messages import render
+from autograder.course.records import Message, Text
+from autograder.harness import checks, explain
+from autograder.reference.cases import Case
+from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.student import Result
+from autograder.sandbox.wire import Tensor
+
+CASE = Case("c", "c", False, Text("a case", "一个用例"), {})
+WHAT = Text("the output", "输出")
+TENSOR = Tensor.of(np.zeros((2, 3), dtype=np.float32))
+# Words that a Chinese sentence may hold: names that code has.
+NAMES = re.compile(
+    r"\b(float|int|dict|tuple|list|str|None|NoneType|CPU|SIG[A-Z]+|exit|MiB)\b|\[.*?\]"
+)
+
+
+def result(value: Any) -> Result:
+    return cast(Result, SimpleNamespace(value=value))
+
+
+FAILURES: dict[str, Callable[[], object]] = {
+    "no tensor": lambda: checks.expect_tensor(3, CASE, WHAT),
+    "nothing": lambda: checks.expect_tensor(None, CASE, WHAT),
+    "a tuple": lambda: checks.expect_tensor((TENSOR, TENSOR), CASE, WHAT),
+    "no pair": lambda: checks.expect_items(result(TENSOR), 2, CASE, WHAT),
+    "no number": lambda: checks.expect_value((1, 2), 3, CASE, WHAT),
+    "no dict": lambda: checks.expect_keys(result(3.5), ("[k]",), CASE, WHAT),
+    "keys": lambda: checks.expect_keys(result({}), ("[k]",), CASE, WHAT),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_wrong_kind_of_value_is_named_in_both_languages(name: str) -> None:
+    with pytest.raises(checks.CheckFailed) as failed:
+        FAILURES[name]()
+    expect_whole(failed.value.message)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        WorkerLost("signal SIGSEGV"),
+        WorkerLost("exit status 3"),
+        WorkerLost("more than 4 MiB were printed"),
+        WorkerLost("it closed its channel"),
+        WorkerLost("it answered in a form that is not ours"),
+        WorkerLost("2", timed_out=True),
+        WorkerLost("20", timed_out=True, clock="wall"),
+    ],
+    ids=str,
+)
+def test_a_lost_worker_is_named_in_both_languages(error: WorkerLost) -> None:
+    message = explain.lost(error, CASE).message
+    assert message is not None
+    expect_whole(message)
+
+
+def expect_whole(message: Message) -> None:
+    chinese = NAMES.sub("", render(message, "zh"))
+    assert not re.search(r"[A-Za-z]{2,}", chinese), chinese
+    assert not re.search(r"[\u4e00-\u9fff]", render(message, "en"))
