@@ -19,8 +19,8 @@ title = { en = "Doubling", zh = "加倍" }
 files = ["answer.py", "side.py"]
 given = ["labs.given.config"]
 [limits]
-cpu_seconds = 0.6
-wall_seconds = 3
+cpu_seconds = 1.5
+wall_seconds = 5
 memory_mib = 512
 """
 EXERCISE = """

@@ -37,7 +37,7 @@ def test_a_stuck_judge_is_ended_and_nobody_gets_a_zero(tmp_path: Path) -> None:
     checks.write_text(text[:start] + STUCK.lstrip("\n"), encoding="utf-8")
     toml = lab.folder / "lab.toml"
     slow = toml.read_text(encoding="utf-8")
-    toml.write_text(slow.replace("wall_seconds = 3", "wall_seconds = 0.7"), encoding="utf-8")
+    toml.write_text(slow.replace("wall_seconds = 5", "wall_seconds = 0.7"), encoding="utf-8")
 
     def saying(sleepy: bool) -> dict[str, str]:
         files = tiny_lab.right()
