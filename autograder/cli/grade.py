@@ -11,7 +11,7 @@ from pathlib import Path
 from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, ClassRecord, HandIn, Message
-from autograder.course.score import points_of
+from autograder.course.score import score_of
 from autograder.grading import intake, prepare, secret
 from autograder.grading.engine import Engine, EngineError, Options
 from autograder.grading.versions import versions
@@ -83,7 +83,7 @@ def run(
                 hand_in = replace(hand_in, results=_with_reason(hand_in.results, no_weights))
                 done.append(hand_in)
                 write.student_reports(record, hand_in, out, language)
-                score = points_of(lab, hand_in.results)
+                score = score_of(lab, hand_in)
                 say(
                     "progress_undecided" if score.undecided else "progress",
                     number=len(done),
@@ -107,7 +107,7 @@ def run(
     print(class_table(record, language))
     say("written", out=out, files=", ".join(path.name for path in files))
     say("isolation", level=engine.isolation.level, layers=", ".join(engine.isolation.layers))
-    undecided = [h.student for h in done if points_of(lab, h.results).undecided]
+    undecided = [h.student for h in done if score_of(lab, h).undecided]
     if undecided:
         say("undecided", students=_named(undecided))
     unread = [h.student for h in done if _unread(h)]

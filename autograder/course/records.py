@@ -149,17 +149,55 @@ class CheckResult:
 
 
 @dataclass(frozen=True)
+class Student:
+    """A person who handed in, as the course system names them; empty where it does not."""
+
+    id: str
+    name: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a hand-in comes from, as the course system's names or metadata tell it.
+
+    Never from file times, which change with every copy. ``name`` is that of the folder or
+    archive as it was downloaded, ``submitted_at`` is ISO 8601 or empty, ``late`` is None where
+    the system does not tell, ``attempt`` counts from 1.
+    """
+
+    name: str = ""
+    students: tuple[Student, ...] = ()
+    submitted_at: str = ""
+    late: bool | None = None
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
 class Submission:
     """A hand-in as it came: the text of the lab's files, by plain name.
 
-    ``notes`` are remarks (a GBK file was decoded); ``problems`` name, per file, why a file
-    could not be taken (the key ``""`` stands for the whole hand-in).
+    ``student`` identifies the hand-in (a safe file name, unique in the class). ``notes`` are
+    remarks (a GBK file was decoded); ``problems`` name, per file, why a file could not be taken
+    (the key ``""`` stands for the whole hand-in).
     """
 
     student: str
     files: Mapping[str, str]
     notes: tuple[Message, ...] = ()
     problems: Mapping[str, Message] = field(default_factory=dict)
+    origin: Origin = Origin()
+
+
+@dataclass(frozen=True)
+class Override:
+    """A person's decision on one check of one hand-in: its points, why, and by whom."""
+
+    student: str
+    check: str
+    points: int
+    reason: str
+    by: str
 
 
 @dataclass(frozen=True)
@@ -171,6 +209,8 @@ class HandIn:
     notes: tuple[Message, ...] = ()
     marks: tuple[Message, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
+    origin: Origin = Origin()
+    overrides: tuple[Override, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,3 +246,4 @@ class ClassRecord:
     hand_ins: tuple[HandIn, ...]
     hidden_cases: int = 0
     public_cases: int = 0
+    missing: tuple[Student, ...] = ()  # on the roster, but without a hand-in

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from autograder.course.records import CheckResult, HandIn, Lab, Outcome, Score
 
 
-def points_of(lab: Lab, results: tuple[CheckResult, ...], exercise: str | None = None) -> Score:
-    """Add up the points of a hand-in, or of one exercise of it.
+def score_of(lab: Lab, hand_in: HandIn, exercise: str | None = None) -> Score:
+    """The points of a hand-in, or of one exercise of it, a person's overrides applied."""
+    decided = {override.check: override.points for override in hand_in.overrides}
+    return points_of(lab, hand_in.results, exercise, decided)
+
+
+def points_of(
+    lab: Lab,
+    results: tuple[CheckResult, ...],
+    exercise: str | None = None,
+    decided: Mapping[str, int] | None = None,
+) -> Score:
+    """Add up what results earn; ``decided`` holds points per check that overrule a result.
 
     A check without a result counts as not graded: a missing record is never a zero.
     """
+    decided = decided or {}
     by_name = {result.check: result for result in results}
     earned = gradable = total = 0
     for check in lab.checks:
         if exercise is not None and check.exercise != exercise:
             continue
         total += check.points
+        if check.name in decided:
+            gradable += check.points
+            earned += decided[check.name]
+            continue
         result = by_name.get(check.name)
         if result is None or result.outcome is Outcome.NOT_GRADED:
             continue
@@ -26,4 +44,4 @@ def points_of(lab: Lab, results: tuple[CheckResult, ...], exercise: str | None =
 
 def needs_human(lab: Lab, hand_in: HandIn) -> bool:
     """Whether somebody has to look: undecided points, or a mark (a forbidden function)."""
-    return points_of(lab, hand_in.results).undecided > 0 or bool(hand_in.marks)
+    return score_of(lab, hand_in).undecided > 0 or bool(hand_in.marks)

@@ -47,6 +47,7 @@ class Options:
     order_seed: bytes = b""
     checks: tuple[str, ...] = ()  # empty: all
     shown_folder: str = ""  # in tracebacks; empty: the lab's name
+    without: tuple[str, ...] = ()  # layers of isolation left off, to show what each one stops
     spawn: bool = field(default_factory=lambda: wants_spawn())
 
 
@@ -102,9 +103,12 @@ class Engine:
         if not self._options.spawn:
             # Datagrams, so that requests of several forked judges never mix.
             judge_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            without = ",".join(self._options.without)
             control, inherited = str(judge_end.fileno()), (judge_end.fileno(),)
             self._zygote = subprocess.Popen(
-                command("zygote", ROOT, memory, str(zygote_end.fileno()), *self._mapping()),
+                command(
+                    "zygote", ROOT, memory, str(zygote_end.fileno()), without, *self._mapping()
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env=clean_environment(),

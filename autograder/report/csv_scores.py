@@ -6,7 +6,7 @@ import csv
 import io
 
 from autograder.course.records import ClassRecord, HandIn, Lab
-from autograder.course.score import points_of
+from autograder.course.score import score_of
 from autograder.report.escape import csv_cell
 
 COLUMNS = (
@@ -43,7 +43,7 @@ def scores(record: ClassRecord) -> str:
 
 
 def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
-    total = points_of(lab, hand_in.results)
+    total = score_of(lab, hand_in)
     known = {
         "assignment": csv_cell(lab.name),
         "student_id": csv_cell(hand_in.student),
@@ -53,7 +53,7 @@ def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
     }
     cells = [known.get(name, "") for name in COLUMNS]
     for exercise in exercises:
-        score = points_of(lab, hand_in.results, exercise)
+        score = score_of(lab, hand_in, exercise)
         cells.append("" if score.undecided else str(score.earned))
     if total.undecided:
         return [*cells, TO_BE_DECIDED]

@@ -2,7 +2,7 @@
 
 Top level
     ``schema`` (``"qwen3-labs.class"``), ``version`` (1), ``lab``, ``isolation``, ``versions``
-    (name to version), ``cases`` (``{"public": int, "hidden": int}``), ``hand_ins``.
+    (name to version), ``cases`` (``{"public": int, "hidden": int}``), ``missing``, ``hand_ins``.
 lab
     ``name``, ``folder`` (its name only), ``title``, ``files``, ``given``, ``forbidden``,
     ``limits`` (``cpu_seconds``, ``wall_seconds`` in s, ``memory_mib`` in MiB, ``lost_workers``),
@@ -14,7 +14,11 @@ isolation
     ``level``, ``layers``, ``worker`` (``"fork"`` or ``"spawn"``).
 hand-in
     ``student``, ``score`` (``earned``, ``gradable``, ``total``, ``undecided``), ``needs_human``,
-    ``notes`` and ``marks`` (messages), ``digests`` (file to hash), ``results``.
+    ``notes`` and ``marks`` (messages), ``digests`` (file to hash), ``results``, ``origin``
+    (``name``, ``students``, ``submitted_at``, ``late``, ``attempt``), ``overrides`` (each
+    ``check``, ``points``, ``reason``, ``by``).
+student (of an origin, and of ``missing``: who is on the roster and handed in nothing)
+    ``id``, ``name``, ``email``.
 result
     ``check``, ``outcome`` (a value of ``Outcome``), ``message`` (or null), ``hidden``, ``case``,
     ``prints``, ``frames`` (each ``file``, ``line``, ``function``, ``text``).
@@ -48,9 +52,12 @@ from autograder.course.records import (
     Isolation,
     Lab,
     Limits,
+    Origin,
+    Override,
+    Student,
     Text,
 )
-from autograder.course.score import needs_human, points_of
+from autograder.course.score import needs_human, score_of
 
 SCHEMA = "qwen3-labs.class"
 VERSION = 1
@@ -65,7 +72,8 @@ def to_json(record: ClassRecord) -> dict[str, Any]:
         "isolation": _plain(record.isolation),
         "versions": dict(record.versions),
         "cases": {"public": record.public_cases, "hidden": record.hidden_cases},
-        "hand_ins": [_hand_in_out(record.lab, hand_in) for hand_in in record.hand_ins],
+        "missing": [asdict(student) for student in record.missing],
+        "hand_ins": [hand_in_to_plain(record.lab, hand_in) for hand_in in record.hand_ins],
     }
 
 
@@ -90,7 +98,7 @@ def from_json(data: Mapping[str, Any]) -> ClassRecord:
         hand_ins = []
         for index, entry in enumerate(data["hand_ins"]):
             where = f"hand_ins[{index}]"
-            hand_ins.append(_hand_in_in(entry))
+            hand_ins.append(hand_in_from_plain(entry))
         where = "the top level"
         return ClassRecord(
             lab=lab,
@@ -101,6 +109,7 @@ def from_json(data: Mapping[str, Any]) -> ClassRecord:
             hand_ins=tuple(hand_ins),
             hidden_cases=data["cases"]["hidden"],
             public_cases=data["cases"]["public"],
+            missing=tuple(Student(**student) for student in data.get("missing", ())),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
@@ -168,8 +177,9 @@ def _check_in(data: Mapping[str, Any]) -> Check:
     return Check(**{**data, **changed})
 
 
-def _hand_in_out(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
-    score = points_of(lab, hand_in.results)
+def hand_in_to_plain(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
+    """One hand-in as it stands in ``class.json``."""
+    score = score_of(lab, hand_in)
     return {
         "student": hand_in.student,
         "score": {**asdict(score), "undecided": score.undecided},
@@ -178,14 +188,24 @@ def _hand_in_out(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
         "marks": [message_to_plain(mark) for mark in hand_in.marks],
         "digests": dict(hand_in.digests),
         "results": [result_to_plain(result) for result in hand_in.results],
+        "origin": asdict(hand_in.origin),
+        "overrides": [
+            {name: value for name, value in asdict(one).items() if name != "student"}
+            for one in hand_in.overrides
+        ],
     }
 
 
-def _hand_in_in(data: Mapping[str, Any]) -> HandIn:
+def hand_in_from_plain(data: Mapping[str, Any]) -> HandIn:
+    """The inverse of :func:`hand_in_to_plain`; LookupError or TypeError where it is damaged."""
+    origin = dict(data.get("origin", {}))
+    origin["students"] = tuple(Student(**student) for student in origin.get("students", ()))
     return HandIn(
         student=data["student"],
         results=tuple(result_from_plain(result) for result in data["results"]),
         notes=tuple(message_from_plain(note) for note in data["notes"]),
         marks=tuple(message_from_plain(mark) for mark in data["marks"]),
         digests=dict(data["digests"]),
+        origin=Origin(**origin),
+        overrides=tuple(Override(data["student"], **one) for one in data.get("overrides", ())),
     )

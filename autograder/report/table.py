@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autograder.course.messages import render
 from autograder.course.records import ClassRecord, Exercise, HandIn, Lab, Message, Outcome, Score
-from autograder.course.score import needs_human, points_of
+from autograder.course.score import needs_human, score_of
 from autograder.report.escape import fitted, line, width
 from autograder.report.view import label, sentence
 
@@ -44,8 +44,8 @@ def class_table(record: ClassRecord, language: str) -> str:
     best = row(label("best", language), str(lab.points), [str(one.points) for one in shown], "")
     rows = []
     for hand_in in record.hand_ins:
-        total = _number(points_of(lab, hand_in.results))
-        cells = [_number(points_of(lab, hand_in.results, one.id)) for one in shown]
+        total = _number(score_of(lab, hand_in))
+        cells = [_number(score_of(lab, hand_in, one.id)) for one in shown]
         rows.append(row(hand_in.student, total, cells, _remark(lab, hand_in, language)))
     rule = "-" * max(width(each) for each in (head, best, *rows))
     legend = [

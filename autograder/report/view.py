@@ -18,7 +18,7 @@ from autograder.course.records import (
     Outcome,
     Score,
 )
-from autograder.course.score import points_of
+from autograder.course.score import score_of
 from autograder.report import escape
 
 GLYPHS = {
@@ -117,14 +117,14 @@ def student_view(
     lab = record.lab
     results = {result.check: result for result in hand_in.results}
     exercises = tuple(
-        _exercise(one, points_of(lab, hand_in.results, one.id), results, language, quote)
+        _exercise(one, score_of(lab, hand_in, one.id), results, language, quote)
         for one in lab.exercises
     )
     graded = [check for one in exercises for check in one.checks if not check.optional]
     return StudentView(
         student=hand_in.student,
         lab=lab.title.in_(language),
-        score=points_of(lab, hand_in.results),
+        score=score_of(lab, hand_in),
         passed=sum(check.outcome is Outcome.PASSED for check in graded),
         count=len(graded),
         exercises=exercises,
@@ -140,7 +140,7 @@ def _families(lab: Lab, hand_in: HandIn, language: str) -> tuple[tuple[str, Scor
     for family in dict.fromkeys(check.family for check in lab.checks):
         checks = tuple(check for check in lab.checks if check.family == family)
         topic = replace(lab, exercises=(replace(lab.exercises[0], checks=checks),))
-        scores.append((family_name(family, language), points_of(topic, hand_in.results)))
+        scores.append((family_name(family, language), score_of(topic, hand_in)))
     return tuple(scores)
 
 

@@ -170,14 +170,21 @@ class Jail:
     _pid_offsets: tuple[int, ...]
 
     @classmethod
-    def prepare(cls, readable: Sequence[str], memory_bytes: int, cpu_seconds: int) -> Jail:
+    def prepare(
+        cls,
+        readable: Sequence[str],
+        memory_bytes: int,
+        cpu_seconds: int,
+        without: Collection[str] = (),
+    ) -> Jail:
         """Do once what all children share: probe the kernel, build ruleset and filter.
 
         Call it in the zygote after `import torch`. `readable`: files and trees, absolute;
         `memory_bytes`: address space beyond what the child has when it enters;
-        `cpu_seconds`: CPU time of the child in all. Raises nothing for a missing layer.
+        `cpu_seconds`: CPU time of the child in all; `without`: layers to leave off, with which
+        tests show what each of them stops. Raises nothing for a missing layer.
         """
-        missing: dict[str, str] = {}
+        missing = dict.fromkeys(without, "it was switched off")
         for layer, why in (
             ("rlimits", rlimits.unavailable()),
             ("uid", _uid_unavailable(readable)),
@@ -190,7 +197,7 @@ class Jail:
                 missing[layer] = "this system is not Linux"
         elif seccomp.machine() is None:
             missing["capabilities"] = "no system-call numbers for this architecture"
-        version, ruleset = landlock.abi(), None
+        version, ruleset = 0 if "landlock_files" in without else landlock.abi(), None
         why_not = f"the kernel's Landlock ABI is {version}" if version else "no Landlock here"
         try:
             ruleset = landlock.build(readable, reach.import_roots()) if version else None
@@ -218,7 +225,9 @@ class Jail:
                 bound.append(name)
 
         filtered = bool(self._filter)
-        if rlimits.bind(self.memory_bytes, self.cpu_seconds, forbid_processes=not filtered):
+        if "rlimits" not in self.missing and rlimits.bind(
+            self.memory_bytes, self.cpu_seconds, forbid_processes=not filtered
+        ):
             bound.append("rlimits")
         layer("no_new_privs", _prctl, _PR_SET_NO_NEW_PRIVS, 1)
         _drop_bounding_set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
@@ -48,16 +49,17 @@ class Block(torch.nn.Module):
 CPU_BACKSTOP_SECONDS = 600  # the judge's own deadline per check is far below this
 
 
-def jail(root: Path, memory_bytes: int) -> Jail:
+def jail(root: Path, memory_bytes: int, without: Collection[str] = ()) -> Jail:
     """Import what workers need, then build the jail around it.
 
     Args:
         root: the project's folder, which no worker may read.
         memory_bytes: what a worker may allocate beyond what it starts with.
+        without: layers to leave off, see :meth:`Jail.prepare`.
     """
     readable = everything(root)
     harden_parent()
-    return Jail.prepare(readable, memory_bytes, CPU_BACKSTOP_SECONDS)
+    return Jail.prepare(readable, memory_bytes, CPU_BACKSTOP_SECONDS, without)
 
 
 def everything(root: Path) -> tuple[str, ...]:
