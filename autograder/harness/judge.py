@@ -1,8 +1,10 @@
 """The judge: numpy and pytest, the checks collected once, forked for hand-ins side by side.
 
 It speaks JSON lines over its standard streams. In: ``{"hand_in": id, "files": …, "paths": …,
-"problems": …}``. Out: ``{"ready": …}``, then per hand-in ``{"hand_in": id, "record": …}`` or
-``{"hand_in": id, "lost": why}``. It never imports torch or student code.
+"problems": …}``. Out: ``{"ready": …}``, then per hand-in ``{"hand_in": id, "record": …}``,
+``{"hand_in": id, "lost": why}`` when the forked judge that had it ended, or
+``{"hand_in": id, "no_worker": why}`` when no worker is to be had any more, so that grader and
+zygote have to be started anew. It never imports torch or student code.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ import pytest
 from autograder.course.labfile import ROOT
 from autograder.course.plain import message_from_plain, message_to_plain, result_to_plain
 from autograder.course.records import Lab
-from autograder.harness import marks, plugin
+from autograder.harness import marks, plugin, replay
 from autograder.harness.guard import Guard, Terminal
 from autograder.harness.runner import Plan, Runner, Trial
 from autograder.harness.slots import Slot
 from autograder.sandbox.jail import harden_parent
-from autograder.sandbox.link import ForkedLink, Starter, ZygoteLost
+from autograder.sandbox.link import ForkedLink, NoWorker, Starter
 from autograder.sandbox.spawned import SpawnedLink
-from autograder.sandbox.transport import Sources, WorkerNotStarted, WorkerTransport
+from autograder.sandbox.transport import Sources, WorkerTransport
 
 STUCK_FACTOR = 3  # pytest-timeout ends a judge at this multiple of the worker's own deadline
 
@@ -71,7 +73,7 @@ class Judge:
         counts = {"hidden": sum(cases.values()), "public": len(cases) - sum(cases.values())}
         try:
             layers = self._probe(lab)
-        except (WorkerNotStarted, ZygoteLost) as error:
+        except NoWorker as error:
             self._say({"error": str(error)})
             return True
         self._say({"ready": counts, "layers": layers})
@@ -92,14 +94,13 @@ class Judge:
         if self._control is None or not hasattr(os, "fork"):
             for line in sys.stdin:
                 request = json.loads(line)
-                self._say({"hand_in": request["hand_in"], "record": work(request)})
+                self._say({"hand_in": request["hand_in"], **work(request)})
             return
         poll = select.poll()
         poll.register(0, select.POLLIN)
         slots: dict[int, Slot] = {}
-        pending, reading = b"", True
-
-        while reading or any(slot.hand_in for slot in slots.values()):
+        pending = b""
+        while True:
             for fd, _ in poll.poll():
                 if fd == 0:
                     data = os.read(0, 1 << 20)
@@ -107,13 +108,14 @@ class Judge:
                     for line in lines:
                         slot = next((s for s in slots.values() if s.hand_in is None), None)
                         if slot is None:
-                            slot = Slot(work, list(slots.values()))
+                            slot = Slot(work, list(slots.values()), (0, self._out.fileno()))
                             slots[slot.socket.fileno()] = slot
                             poll.register(slot.socket, select.POLLIN)
                         slot.give(json.loads(line))
-                    if not data:
-                        reading = False
-                        poll.unregister(0)
+                    if not data:  # nobody waits for what is still being judged
+                        for slot in slots.values():
+                            slot.kill()
+                        return
                 elif fd in slots:
                     slot = slots[fd]
                     answer = slot.take()
@@ -126,29 +128,34 @@ class Judge:
                         slot.close()
                     if answer["hand_in"] is not None:  # an idle judge costs nobody anything
                         self._say(answer)
-        for slot in slots.values():
-            slot.close()
 
     def _judge(self, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Run all checks on one hand-in."""
+        """Run all checks on one hand-in; ``{"record": …}`` or ``{"no_worker": why}``."""
         lab = plan.lab
         sources = Sources(request["files"], request["paths"], lab.given)
         transport = WorkerTransport(self._starter(), sources, lab.limits)
         problems = {n: message_from_plain(raw) for n, raw in request["problems"].items()}
-        runner = Runner(plan.shuffled(request["order"]), transport)
+        plan = plan.shuffled(request["order"])
+        runner = Runner(plan, transport)
         try:
             results = runner.run(problems, set(request["checks"]))
+            found = marks.forbidden(lab, request["files"], runner.operators)
+            if request["replay"] and replay.wanted(request["files"], request["order"]):
+                by_name = {result.check: result for result in results}
+                found += replay.changed(plan, by_name, transport, request["order"])
+        except NoWorker as error:
+            return {"no_worker": str(error)}
         finally:
             transport.renew()
             for guard in self._guards:
                 guard.disarm()
-        found = marks.forbidden(lab, request["files"], runner.operators)
-        return {
+        record = {
             "results": [result_to_plain(result) for result in results],
             "marks": [message_to_plain(mark) for mark in found],
             "layers": list(transport.layers),
             "lost": transport.lost,
         }
+        return {"record": record}
 
     def _starter(self) -> Starter:
         if self._control is not None:

@@ -11,7 +11,7 @@ from autograder.course.records import Check, CheckResult, Lab, Message, Outcome
 from autograder.harness import explain
 from autograder.harness.checks import CheckFailed
 from autograder.reference.cases import Case
-from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.link import NoWorker, WorkerLost
 from autograder.sandbox.student import Student, StudentError
 from autograder.sandbox.transport import WorkerTransport
 
@@ -85,7 +85,9 @@ class Runner:
                     self._results[check.name] = replace(result, check=check.name)
         return tuple(self._results.values())
 
-    def _import(self, file: str, problems: dict[str, Message]) -> CheckResult | None:
+    def _import(
+        self, file: str, problems: dict[str, Message], *, again: bool = False
+    ) -> CheckResult | None:
         """Import a file once by itself: what ends that settles every check that needs it."""
         problem = problems.get(file) or problems.get("")
         if problem is not None:
@@ -95,6 +97,9 @@ class Runner:
         try:
             student.flush()
         except WorkerLost as error:
+            if error.stray and not again:
+                self._transport.forgive()
+                return self._import(file, problems, again=True)
             if error.timed_out:
                 return explain.lost(error, explain.IMPORT)
             values = {"file": file, "text": explain.ending(error)}
@@ -102,6 +107,8 @@ class Runner:
         except StudentError as error:
             given = self._plan.lab.given
             return explain.raised(error, explain.IMPORT, file=file, exercise="", given=given)
+        except NoWorker:
+            raise
         except Exception as error:
             return explain.fault(error)
         self._transport.take_prints()
@@ -119,19 +126,30 @@ class Runner:
             return CheckResult("", Outcome.PASSED)
         if check.fresh:
             self._transport.renew()
-        trials[0].guard()
-        for number, trial in enumerate(trials):
-            result = self._trial(trial, fresh=number == 0)
-            if result is not None:
-                if check.fresh:
-                    self._transport.renew()
-                return explain.without_data(result) if trial.case.hidden else result
-        self._transport.take_prints()  # those of a check that passed are nobody's business
+        try:
+            result = self._trials(trials)
+        except WorkerLost:  # to a stray signal: once more, and then it counts
+            self._transport.forgive()
+            result = self._trials(trials, again=True)
         if check.fresh:
             self._transport.renew()
+        return explain.without_data(result) if hidden else result
+
+    def _trials(self, trials: tuple[Trial, ...], *, again: bool = False) -> CheckResult:
+        """Run one check on its cases, up to the first that it fails.
+
+        Raises:
+            WorkerLost: to a stray signal, unless this is done ``again``.
+        """
+        trials[0].guard()
+        for number, trial in enumerate(trials):
+            result = self._trial(trial, fresh=number == 0, again=again)
+            if result is not None:
+                return result
+        self._transport.take_prints()  # those of a check that passed are nobody's business
         return CheckResult("", Outcome.PASSED)
 
-    def _trial(self, trial: Trial, *, fresh: bool) -> CheckResult | None:
+    def _trial(self, trial: Trial, *, fresh: bool, again: bool) -> CheckResult | None:
         """Run one check on one case; None when it passed."""
         student, case = Student(self._transport, fresh=fresh), trial.case
         try:
@@ -144,7 +162,11 @@ class Runner:
         except StudentError as error:
             return self._shown(self._raised(error, case, trial.check))
         except WorkerLost as error:
+            if error.stray and not again:
+                raise
             return self._shown(explain.lost(error, case))
+        except NoWorker:
+            raise  # nothing of this hand-in can go on
         except Exception as error:
             return explain.fault(error)
 

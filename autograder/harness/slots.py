@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from autograder.sandbox.jail import die_with_parent
 from autograder.sandbox.link import ended
 
 HAND_INS_PER_JUDGE = 100  # then a new one is forked: nothing of ours can grow without end
@@ -23,7 +25,11 @@ Work = Callable[[Mapping[str, Any]], dict[str, Any]]
 class Slot:
     """One forked judge and the hand-in it works on (None while it is idle)."""
 
-    def __init__(self, work: Work, others: list[Slot]) -> None:
+    def __init__(self, work: Work, others: list[Slot], streams: Sequence[int]) -> None:
+        """Fork a judge that runs ``work``; of its parent's ``streams`` it keeps none.
+
+        Whoever hears them must see their end when the parent ends, whatever its children do.
+        """
         self.socket, theirs = socket.socketpair()
         self._answer = bytearray()
         self._left = HAND_INS_PER_JUDGE
@@ -32,6 +38,9 @@ class Slot:
         if not self._pid:
             code = 1
             try:
+                die_with_parent()
+                for stream in streams:
+                    os.close(stream)
                 for sock in (self.socket, *(other.socket for other in others)):
                     sock.close()
                 _serve(theirs, work)
@@ -63,10 +72,15 @@ class Slot:
         self._answer += data
         if not self._answer.endswith(b"\n"):
             return None
-        record = json.loads(bytes(self._answer))
+        answer = json.loads(bytes(self._answer))
         self._answer.clear()
         hand_in, self.hand_in = self.hand_in, None
-        return {"hand_in": hand_in, "record": record}
+        return {"hand_in": hand_in, **answer}
+
+    def kill(self) -> None:
+        """End it whatever it does."""
+        os.kill(self._pid, signal.SIGKILL)
+        self.close()
 
     def close(self) -> str:
         """Let it go (it ends when its socket closes); how it ended, in words."""

@@ -89,6 +89,14 @@ def harden_parent() -> bool:
     return _bound(_prctl, _PR_SET_DUMPABLE, 0)
 
 
+def die_with_parent() -> bool:
+    """Let the kernel end this process with the thread that forked it; True if it will.
+
+    Call it in the child. A no-op outside Linux.
+    """
+    return _bound(_prctl, _PR_SET_PDEATHSIG, _SIGKILL)
+
+
 def _prctl(option: int, first: int = 0) -> None:
     """One prctl; raises OSError."""
     if _LIBC is None:

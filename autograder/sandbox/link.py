@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autograder.sandbox.framing import WireError, frame, frame_length
+from autograder.sandbox.rlimits import CPU_BACKSTOP_SECONDS
 
 START_SECONDS = 120  # a zygote that still imports torch answers when it is done
 KEPT_PRINTS = 16 << 10  # bytes kept of a worker's output
@@ -28,12 +29,24 @@ class Budget:
 
 
 class WorkerLost(Exception):
-    """The worker is gone. ``timed_out`` tells whether our deadline ended it."""
+    """The worker is gone.
 
-    def __init__(self, text: str, *, timed_out: bool = False, clock: str = "CPU") -> None:
+    ``timed_out`` tells whether our deadline ended it, by which ``clock``; ``stray`` whether a
+    signal did that none of our deadlines and limits has sent: a segfault comes again when the
+    code runs once more, somebody's kill does not.
+    """
+
+    def __init__(
+        self, text: str, *, timed_out: bool = False, clock: str = "CPU", stray: bool = False
+    ) -> None:
         super().__init__(text)
         self.timed_out = timed_out
         self.clock = clock
+        self.stray = stray
+
+
+class NoWorker(RuntimeError):
+    """No worker is to be had (the zygote is gone, or none starts): our fault, never a zero."""
 
 
 class Link(Protocol):
@@ -89,6 +102,11 @@ class ForkedLink:
         try:
             fds = [channel.fileno(), output, status.fileno()]
             socket.send_fds(control, [b"fork"], fds)
+        except OSError as error:
+            self._status.close()
+            self._channel.close()
+            os.close(self._output)
+            raise NoWorker(f"the zygote has ended ({error.strerror})") from None
         finally:
             channel.close()
             status.close()
@@ -103,7 +121,8 @@ class ForkedLink:
             self._status.settimeout(START_SECONDS)
             pid = json.loads(self._status.recv(256))["pid"]
         except (OSError, ValueError, KeyError) as error:
-            raise ZygoteLost(f"the zygote does not answer ({type(error).__name__})") from None
+            self.close()
+            raise NoWorker(f"the zygote does not answer ({type(error).__name__})") from None
         # The kernel's per-process CPU clock, as clock_getcpuclockid(3) encodes it.
         self._clock = (~pid << 3) | 2
 
@@ -191,11 +210,10 @@ class ForkedLink:
         try:
             self._status.settimeout(5)
             if not (news := self._status.recv(256)):
-                raise ZygoteLost("the zygote ended")  # and its workers with it
-            return WorkerLost(ended(int(json.loads(news)["status"])))
+                raise NoWorker("the zygote ended")  # and its workers with it
+            said = json.loads(news)
+            status = int(said["status"])
+            stray = os.WIFSIGNALED(status) and said["cpu"] < CPU_BACKSTOP_SECONDS
+            return WorkerLost(ended(status), stray=stray)
         except (OSError, ValueError, KeyError):
             return WorkerLost("it closed its channel")
-
-
-class ZygoteLost(RuntimeError):
-    """The process that workers are forked from is gone: the grader's fault, never a zero."""

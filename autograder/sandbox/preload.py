@@ -12,6 +12,7 @@ import torch
 
 from autograder.sandbox.jail import Jail, harden_parent
 from autograder.sandbox.reach import python_readable
+from autograder.sandbox.rlimits import CPU_BACKSTOP_SECONDS
 from autograder.sandbox.session import Session
 from autograder.sandbox.values import from_torch
 from autograder.sandbox.wire import pack, unpack
@@ -46,7 +47,6 @@ class Block(torch.nn.Module):
         torch.view_as_complex(second.float().reshape(2, 3, 5, 2, 2).contiguous()).abs()
         return F.silu((weights @ k).transpose(1, 2).reshape(2, 5, -1)).mean(-1, keepdim=True)
 """
-CPU_BACKSTOP_SECONDS = 600  # the judge's own deadline per check is far below this
 
 
 def jail(root: Path, memory_bytes: int, without: Collection[str] = ()) -> Jail:

@@ -15,6 +15,7 @@ if sys.platform != "win32":
 
 # Enough for lazy imports beside the inherited pipes.
 _OPEN_FILES = 128
+CPU_BACKSTOP_SECONDS = 600  # of a worker; the deadline per check is far below this
 
 
 def unavailable() -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -56,6 +57,7 @@ class SpawnedLink:
         self._messages: queue.Queue[bytes | WorkerLost] = queue.Queue()
         self._prints = Prints()
         self._lock = threading.Lock()
+        self._flooded = False
         for target in (self._read_messages, self._read_prints):
             threading.Thread(target=target, daemon=True).start()
 
@@ -112,7 +114,12 @@ class SpawnedLink:
             self._messages.put(WorkerLost(str(error)))
             return
         code = self._process.wait()
-        self._messages.put(WorkerLost(f"exit status {code}" if code >= 0 else f"signal {-code}"))
+        if self._flooded:
+            self._messages.put(WorkerLost(f"more than {MAX_PRINTS >> 20} MiB were printed"))
+        elif code < 0:
+            self._messages.put(WorkerLost(f"signal {signal.Signals(-code).name}", stray=True))
+        else:
+            self._messages.put(WorkerLost(f"exit status {code}"))
 
     def _read_prints(self) -> None:
         stream: IO[bytes] | None = self._process.stderr
@@ -122,6 +129,7 @@ class SpawnedLink:
                 with self._lock:
                     self._prints.add(data)
                 if self._prints.total > MAX_PRINTS:
+                    self._flooded = True
                     self._process.kill()
         except (ValueError, OSError):  # closed while reading
             return

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from autograder.course.records import Limits
 from autograder.sandbox.framing import WireError
-from autograder.sandbox.link import Budget, Link, Starter, WorkerLost
+from autograder.sandbox.link import Budget, Link, NoWorker, Starter, WorkerLost
 from autograder.sandbox.wire import KEPT, Tensor, pack, unpack
 
 Reply = tuple[dict[str, Any], dict[str, Tensor]]
@@ -50,6 +50,7 @@ class WorkerTransport:
 
         Raises:
             WorkerLost: it died, ran out of time, or did not answer in our language.
+            NoWorker: none could be started.
         """
         link = self._link or self._begin()
         tensors = {name: t for name, t in tensors.items() if name not in self._sent}
@@ -69,6 +70,11 @@ class WorkerTransport:
         last, self._last_prints = self._last_prints, ""
         return last + (_prints(self._link) if self._link else "")
 
+    def forgive(self) -> None:
+        """The last loss is nobody's fault, and its prints are nobody's business."""
+        self.lost -= 1
+        self._last_prints = ""
+
     def renew(self) -> None:
         """Let go of the worker; the next request gets a new one."""
         if self._link is not None:
@@ -77,21 +83,28 @@ class WorkerTransport:
             self._sent.clear()
 
     def _begin(self) -> Link:
-        link = self._start()
         request = {
             "sources": dict(self._sources.files),
             "paths": dict(self._sources.paths),
             "given": list(self._sources.given),
         }
-        try:
-            hello, _ = unpack(link.exchange(pack(request, {}), START))
-        except WorkerLost as error:
-            said = link.take_prints().strip()
-            link.close()
-            raise WorkerNotStarted(f"{error}; {said}") from None
-        self.layers = tuple(str(layer) for layer in hello["layers"])
-        self._link = link
-        return link
+        lost: WorkerLost | None = None
+        said = ""
+        while lost is None or lost.stray:  # somebody's kill; twice is no accident
+            link = self._start()
+            try:
+                hello, _ = unpack(link.exchange(pack(request, {}), START))
+            except WorkerLost as error:
+                said = link.take_prints().strip()
+                link.close()
+                if lost is not None:
+                    break
+                lost = error
+            else:
+                self.layers = tuple(str(layer) for layer in hello["layers"])
+                self._link = link
+                return link
+        raise NoWorker(f"a worker did not start ({lost}; {said})")
 
 
 def _prints(link: Link) -> str:
@@ -99,7 +112,3 @@ def _prints(link: Link) -> str:
         return link.take_prints()
     except WorkerLost:  # it printed too much; the next request will say so
         return ""
-
-
-class WorkerNotStarted(RuntimeError):
-    """A worker ended before it saw student code: the grader's fault, never a zero."""

@@ -22,6 +22,7 @@ from tests import tiny_lab
 from tests.hand_ins import (
     commands,
     descendants,
+    earned,
     grade,
     hand_in,
     nothing_left_behind,
@@ -160,8 +161,11 @@ def test_hidden_data_kept_in_the_worker_cannot_be_told_later(engine: Engine) -> 
 
 def judges_of(engine: Engine) -> set[int]:
     """The judge's forks: its children, one per hand-in under way."""
-    assert engine._judge is not None
-    above = engine._judge.pid
+    return children(crew(engine)["judge"].pid)
+
+
+def children(above: int) -> set[int]:
+    """Processes that this one has forked."""
     found = set()
     for pid in descendants():
         try:
@@ -218,28 +222,91 @@ def test_a_hand_in_whose_judge_dies_twice_is_left_to_a_person(own: Engine, lab: 
     assert points_of(lab, following.results).earned == 100
 
 
-def test_without_a_judge_nobody_gets_a_zero(own: Engine, lab: Lab) -> None:
-    assert own._judge is not None
-    own._judge.kill()
-    records = grade(own, *(hand_in(name, RIGHT) for name in "abc"))
-    assert set(records) == set("abc") and all(spared(r, lab) for r in records.values())
+@pytest.mark.parametrize(("kills", "points"), [(1, 100), (2, 90)])
+def test_a_kill_of_a_worker_costs_nothing_unless_it_comes_again(
+    own: Engine, lab: Lab, kills: int, points: int
+) -> None:
+    def kill_sleepers() -> None:
+        """Its first check sleeps; whoever lives that long is it."""
+        seen: dict[int, float] = {}
+        left, deadline = kills, time.monotonic() + 30
+        while left and time.monotonic() < deadline:
+            for pid in workers_of(own):
+                if time.monotonic() - seen.setdefault(pid, time.monotonic()) > 0.6:
+                    os.kill(pid, signal.SIGKILL)
+                    left -= 1
+                    seen[pid] = time.monotonic() + 60
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=kill_sleepers)
+    thread.start()
+    slow = tiny_lab.doing(five="import time; time.sleep(2.5)")
+    record = grade(own, hand_in("unlucky", slow))["unlucky"]
+    thread.join()
+    assert earned(lab, record) == points
+    assert outcomes(record)["test_five"] == ("passed" if kills == 1 else "crashed")
 
 
-def test_without_a_zygote_nobody_gets_a_zero(own: Engine, lab: Lab) -> None:
-    assert own._zygote is not None
-    own._zygote.kill()
-    own._zygote.wait()
-    records = grade(own, *(hand_in(name, RIGHT) for name in "ab"))
-    assert all(spared(record, lab) for record in records.values())
+def crew(engine: Engine) -> dict[str, subprocess.Popen[bytes]]:
+    """The processes that an engine has started, by name."""
+    assert engine.crew is not None and engine.crew.zygote is not None
+    return {"judge": engine.crew.judge, "zygote": engine.crew.zygote}
 
 
-def test_a_zygote_that_dies_meanwhile_blames_nobody(own: Engine, lab: Lab) -> None:
-    assert own._zygote is not None
-    threading.Timer(0.5, own._zygote.kill).start()
-    record = grade(own, hand_in("unlucky", SLEEPING))["unlucky"]
-    found = outcomes(record)
-    assert found.pop("test_free") == found.pop("test_one") == "passed"
-    assert set(found.values()) == {"not_graded"}, found
+def workers_of(engine: Engine) -> set[int]:
+    """The zygote's children."""
+    return children(crew(engine)["zygote"].pid)
+
+
+@pytest.mark.parametrize("name", ["judge", "zygote"])
+def test_a_crew_that_has_ended_is_started_again(own: Engine, lab: Lab, name: str) -> None:
+    crew(own)[name].kill()
+    crew(own)[name].wait()
+    records = grade(own, *(hand_in(student, RIGHT) for student in "abc"))
+    assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys("abc", 100)
+
+
+@pytest.mark.parametrize("name", ["judge", "zygote"])
+def test_a_crew_that_ends_meanwhile_costs_nobody_anything(
+    lab: Lab, hidden: Path, name: str
+) -> None:
+    with Engine(lab, Options(hidden_cases=hidden, jobs=3)) as engine:
+        engine.wait_ready()
+        threading.Timer(0.5, crew(engine)[name].kill).start()
+        names = "abcde"
+        records = grade(engine, *(hand_in(student, SLEEPING) for student in names))
+        after = grade(engine, hand_in("next", RIGHT))
+    assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys(names, 100)
+    assert earned(lab, after["next"]) == 100
+
+
+@pytest.mark.parametrize("name", ["judge", "zygote"])
+def test_who_ends_the_crew_twice_is_left_to_a_person_and_nobody_else(
+    lab: Lab, hidden: Path, name: str
+) -> None:
+    with Engine(lab, Options(hidden_cases=hidden, jobs=2)) as engine:
+        engine.wait_ready()
+        stop = threading.Event()
+
+        def kill_when_one_takes_long() -> None:
+            """Honest ones take a tenth of that."""
+            seen: dict[int, float] = {}
+            while not stop.wait(0.02):
+                for pid in workers_of(engine):
+                    if time.monotonic() - seen.setdefault(pid, time.monotonic()) > 1.5:
+                        crew(engine)[name].kill()
+                        seen.clear()
+                        break
+
+        thread = threading.Thread(target=kill_when_one_takes_long)
+        thread.start()
+        sly = tiny_lab.doing(two="import time; time.sleep(4)")
+        waiting = [hand_in("a", RIGHT), hand_in("sly", sly), hand_in("b", RIGHT)]
+        records = grade(engine, *waiting, hand_in("c", RIGHT))
+        stop.set()
+        thread.join()
+    assert spared(records.pop("sly"), lab)
+    assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys("abc", 100)
 
 
 @pytest.mark.parametrize("content", [None, b"not a file of cases"])
@@ -272,13 +339,12 @@ def test_the_zygote_knows_nothing_of_the_instructor(
     monkeypatch.setenv("AUTOGRADER_SECRET", "canary-of-the-environment")
     with Engine(lab, Options(hidden_cases=hidden)) as engine:
         engine.wait_ready()
-        assert engine._zygote is not None and engine._judge is not None
-        for process in (engine._zygote, engine._judge):
+        for process in crew(engine).values():
             line = commands(process.pid)
             assert "canary" not in line and "secret" not in line
-        assert str(hidden) not in commands(engine._zygote.pid)
+        assert str(hidden) not in commands(crew(engine)["zygote"].pid)
         shown = subprocess.run(
-            ["cat", f"/proc/{engine._zygote.pid}/environ"], capture_output=True
+            ["cat", f"/proc/{crew(engine)['zygote'].pid}/environ"], capture_output=True
         ).stdout
         assert b"canary" not in shown
         looking = tiny_lab.doing(

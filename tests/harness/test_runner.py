@@ -24,9 +24,9 @@ from autograder.harness.checks import CheckFailed
 from autograder.harness.runner import Plan, Runner, Trial
 from autograder.reference.cases import Case
 from autograder.sandbox.framing import WireError
-from autograder.sandbox.link import WorkerLost, ZygoteLost
+from autograder.sandbox.link import NoWorker, WorkerLost
 from autograder.sandbox.student import Student, StudentError
-from autograder.sandbox.transport import Reply, WorkerNotStarted, WorkerTransport
+from autograder.sandbox.transport import Reply, WorkerTransport
 from autograder.sandbox.wire import Tensor
 
 WORDS = Text("words", "文字")
@@ -64,6 +64,9 @@ class Worker:
 
     def renew(self) -> None:
         self.renewed += 1
+
+    def forgive(self) -> None:
+        self.lost -= 1
 
 
 def student_error(**values: Any) -> StudentError:
@@ -179,8 +182,9 @@ ENDS = {
     "a wall deadline": (
         WorkerLost("20", timed_out=True, clock="wall"), Outcome.TIMED_OUT, "20 s of wall"
     ),
-    "a lost zygote": (ZygoteLost("gone"), Outcome.NOT_GRADED, "not your fault"),
-    "no worker": (WorkerNotStarted("gone"), Outcome.NOT_GRADED, "not your fault"),
+    "a signal, again and again": (
+        WorkerLost("signal SIGSEGV", stray=True), Outcome.CRASHED, "SIGSEGV"
+    ),
     "a bug of ours": (ZeroDivisionError("{}"), Outcome.NOT_GRADED, "ZeroDivisionError: {}"),
     "a broken message": (WireError("x"), Outcome.NOT_GRADED, "WireError"),
 }  # fmt: skip
@@ -240,7 +244,7 @@ def test_what_needs_a_failed_check_is_skipped_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [student_error(todo="lab1.x"), ZygoteLost("gone")], ids=["not started", "our fault"]
+    "error", [student_error(todo="lab1.x"), ZeroDivisionError()], ids=["not started", "our fault"]
 )
 def test_what_needs_an_unstarted_or_ungraded_check_shares_its_outcome(error: Exception) -> None:
     run = Run().check("base", raising(error)).check("above", raising(error), needs=("base",))
@@ -283,6 +287,53 @@ def test_an_exercise_ends_after_its_share_of_lost_workers() -> None:
     assert outcomes == ["crashed", "crashed", "skipped", "passed", "crashed"]
 
 
+def killed(worker: Worker, times: int) -> Body:
+    """A check that passes unless somebody kills its worker, which happens so many times."""
+    left = [times]
+
+    def body(student: Student, case: Case) -> None:
+        if left[0]:
+            left[0] -= 1
+            worker.lost += 1
+            raise WorkerLost("signal SIGKILL", stray=True)
+
+    return body
+
+
+def test_a_stray_signal_costs_nothing_and_a_second_one_the_check() -> None:
+    run = Run(limits=Limits(lost_workers=1))
+    for name in "abc":
+        run.check(name, killed(run.worker, 1))
+    assert {result.outcome for result in run.run().values()} == {Outcome.PASSED}
+    assert run.worker.lost == 0
+    run = Run()
+    found = run.check("a", killed(run.worker, 2)).check("b").run()
+    assert [result.outcome.value for result in found.values()] == ["crashed", "passed"]
+    assert run.worker.lost == 1 and "SIGKILL" in said(found["a"])
+
+
+def test_after_a_stray_signal_a_check_runs_from_its_first_case() -> None:
+    ran: list[str] = []
+    run = Run()
+    dies = killed(run.worker, 1)
+
+    def body(student: Student, case: Case) -> None:
+        ran.append(case.name)
+        if case.name == "other":
+            dies(student, case)
+
+    found = run.check("a", body, cases=(PUBLIC, a_case("other"))).run()
+    assert found["a"].outcome is Outcome.PASSED
+    assert ran == ["public", "other", "public", "other"]
+
+
+def test_when_no_worker_is_to_be_had_the_hand_in_goes_no_further() -> None:
+    with pytest.raises(NoWorker):
+        Run().check("a", raising(NoWorker("gone"))).run()
+    with pytest.raises(NoWorker):
+        Run(worker=Worker({"a.py": NoWorker("gone")})).check("a").run()
+
+
 IMPORTS = {
     "crash": (WorkerLost("signal SIGSEGV"), Outcome.CRASHED, "importing a.py"),
     "deadline": (WorkerLost("2", timed_out=True), Outcome.TIMED_OUT, "2 s"),
@@ -291,7 +342,8 @@ IMPORTS = {
         student_error(stage="syntax", frames=[["/me/a.py", 3, "", "x ="]]), Outcome.FAILED, "line 3"
     ),
     "stub": (student_error(todo="lab1.x"), Outcome.NOT_STARTED, "lab1.x"),
-    "fault": (ZygoteLost("gone"), Outcome.NOT_GRADED, "not your fault"),
+    "signal": (WorkerLost("signal SIGKILL", stray=True), Outcome.CRASHED, "importing a.py"),
+    "fault": (ZeroDivisionError(), Outcome.NOT_GRADED, "not your fault"),
 }  # fmt: skip
 
 

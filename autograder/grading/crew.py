@@ -1,0 +1,176 @@
+"""Zygote and judge of one lab: started together, asked and heard, ended together."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from autograder.course.labfile import ROOT
+from autograder.course.records import Lab
+from autograder.grading.prepare import RealWeights
+from autograder.sandbox.spawned import clean_environment, command
+
+NEEDED = ("torch", "numpy", "pytest", "pytest_timeout", "safetensors")
+PATIENCE = 5  # seconds for a process to end by itself when its work is done
+
+
+class EngineError(RuntimeError):
+    """Grading cannot start or go on; the text says what to do."""
+
+
+class CrewLost(Exception):
+    """Judge or zygote ended in the middle of the work; the text says how."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to grade: hidden cases (or None), hand-ins at a time, fork or spawn, shown paths."""
+
+    hidden_cases: Path | None = None
+    real: RealWeights | None = None
+    jobs: int = 1
+    order_seed: bytes = b""
+    checks: tuple[str, ...] = ()  # empty: all
+    shown_folder: str = ""  # in tracebacks; empty: the lab's name
+    replay: bool = True  # run some checks again in another order: does state carry over?
+    without: tuple[str, ...] = ()  # layers of isolation left off, to show what each one stops
+    spawn: bool = field(default_factory=lambda: wants_spawn())
+
+
+def wants_spawn() -> bool:
+    """Whether workers are spawned one by one: where fork is unsafe, or when asked to."""
+    asked = os.environ.get("AUTOGRADER_WORKER")
+    return asked == "spawn" or not sys.platform.startswith("linux")
+
+
+class Crew:
+    """A judge and, unless workers are spawned, the zygote that it asks for them."""
+
+    def __init__(self, lab: Lab, options: Options) -> None:
+        """Start both; :meth:`ready` waits until they stand.
+
+        Raises:
+            EngineError: a package is missing.
+        """
+        absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+        if absent:
+            raise EngineError(
+                f"{sys.executable} lacks {', '.join(absent)}; run make setup and then "
+                ".venv/bin/python -m autograder (or activate the environment)"
+            )
+        self._options = options
+        real = options.real
+        memory = str((lab.limits.memory_mib + (real.memory_mib if real else 0)) << 20)
+        self.zygote: subprocess.Popen[bytes] | None = None
+        control: socket.socket | None = None
+        if not options.spawn:
+            control = self._start_zygote(memory)
+        inherited = () if control is None else (control.fileno(),)
+        judge = [sys.executable, "-m", "autograder.harness.judge", str(lab.folder)]
+        self.judge = subprocess.Popen(
+            [*judge, str(inherited[0]) if inherited else "-", memory, *self._case_files()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Whatever pytest plugins an environment holds have no business in grading.
+            env=os.environ
+            | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+            cwd=ROOT,
+            pass_fds=inherited,
+            start_new_session=True,
+        )
+        if control is not None:
+            control.close()
+
+    def ready(self) -> tuple[Mapping[str, int], tuple[str, ...]]:
+        """Wait until both stand; the numbers of cases, and the isolation layers that bind.
+
+        Raises:
+            EngineError: one of them could not start.
+        """
+        try:
+            message = self.hear()
+        except CrewLost as lost:
+            message = {"error": str(lost)}
+        if "ready" not in message:
+            raise EngineError(f"the judge did not start: {message.get('error', 'no answer')}")
+        return message["ready"], tuple(message["layers"])
+
+    def tell(self, request: Mapping[str, Any]) -> None:
+        """Send a request; when the judge has ended, :meth:`hear` tells."""
+        assert self.judge.stdin is not None
+        with contextlib.suppress(OSError):
+            self.judge.stdin.write(json.dumps(request).encode() + b"\n")
+            self.judge.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        """The next message of the judge.
+
+        Raises:
+            CrewLost: it has ended.
+        """
+        stream: IO[bytes] | None = self.judge.stdout
+        assert stream is not None
+        line = stream.readline()
+        if not line.endswith(b"\n"):
+            raise CrewLost(f"the judge ended with {_ending(self.judge.wait())}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def end(self, *, kill: bool) -> None:
+        """End both; with ``kill`` whatever they are doing is not wanted any more."""
+        for process in (self.judge, self.zygote):
+            if process is None:
+                continue
+            if kill:
+                process.kill()
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):  # something unsent was left
+                    process.stdin.close()
+            try:
+                process.wait(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+
+    def _start_zygote(self, memory: str) -> socket.socket:
+        """Start the zygote; the judge's end of its control socket."""
+        # Datagrams, so that requests of several forked judges never mix.
+        judge_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        real = self._options.real
+        mapping = [] if real is None else [str(real.folder), *real.prefixes]
+        without = ",".join(self._options.without)
+        self.zygote = subprocess.Popen(
+            command("zygote", ROOT, memory, str(zygote_end.fileno()), without, *mapping),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=clean_environment(),
+            cwd="/",
+            pass_fds=(zygote_end.fileno(),),
+            start_new_session=True,  # Ctrl-C is ours to handle
+        )
+        zygote_end.close()
+        return judge_end
+
+    def _case_files(self) -> list[str]:
+        options = self._options
+        files = {"--hidden-cases": options.hidden_cases}
+        if options.real is not None:
+            files |= {"--real-cases": options.real.cases, "--real-weights": options.real.folder}
+        return [part for name, path in files.items() if path for part in (name, str(path))]
+
+
+def _ending(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
