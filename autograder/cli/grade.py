@@ -1,18 +1,28 @@
-"""``grade``: a folder of hand-ins in, scores and reports out."""
+"""``grade``: a folder of hand-ins in, scores and reports out; nothing that is done is lost."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-import sys
-from dataclasses import replace
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autograder.cli.say import Say
 from autograder.course import labfile
-from autograder.course.messages import render
-from autograder.course.records import CheckResult, ClassRecord, HandIn, Message
+from autograder.course.records import (
+    CheckResult,
+    ClassRecord,
+    HandIn,
+    Isolation,
+    Lab,
+    Message,
+    Submission,
+)
 from autograder.course.score import score_of
-from autograder.grading import intake, prepare, secret
+from autograder.grading import intake, journal, outfolder, overrides, prepare, secret
 from autograder.grading.engine import Engine, EngineError, Options
 from autograder.grading.versions import versions
 from autograder.report import write
@@ -21,104 +31,205 @@ from autograder.report.record import from_json
 from autograder.report.table import class_table
 
 LEVELS = ("weak", "medium", "strong")
+OUTPUTS = ".outputs"
 
 
-def run(
-    *,
-    submissions: Path,
-    lab_name: str,
-    out: Path,
-    secret_file: Path | None,
-    jobs: int,
-    weights: str | None,
-    least: str,
-    language: str,
-) -> int:
-    """Grade and write; see ``python -m autograder grade --help``.
+@dataclass(frozen=True)
+class Wanted:
+    """The command line of ``grade``; see ``python -m autograder grade --help``."""
+
+    submissions: Path
+    lab: str
+    out: Path
+    language: str
+    secret_file: Path | None = None
+    jobs: int = 1
+    weights: str | None = None
+    least: str = "strong"
+    resume: bool = False
+    only: tuple[str, ...] = ()
+    keep_outputs: bool = False
+    overrides: Path | None = None
+
+
+def run(wanted: Wanted) -> int:
+    """Grade and write.
 
     Returns:
         0 when everything could be graded, 1 when something is left to a human because it
-        could not be graded, 2 when grading could not start, 3 when isolation is too weak.
+        could not be graded, 2 when grading could not start or go on, 3 when isolation is too
+        weak, 130 when it was interrupted.
     """
+    lab = labfile.load(labfile.find_lab(wanted.lab))
+    entries = intake.find(wanted.submissions, lab)
+    before = None
+    if wanted.only:
+        entries = _only(entries, wanted.only)
+        before = _before(wanted.out)
+    with outfolder.claimed(wanted.out):
+        if before is None:
+            outfolder.same_class(wanted.out, {entry.student for entry in entries})
+        grading = _Grading(wanted, lab, len(entries), before)
+        with _ending_by_sigterm_too():
+            return grading.run(intake.read(entry, lab) for entry in entries)
 
-    def say(key: str, **values: object) -> None:
-        print(render(Message(f"grade.{key}", values), language), file=sys.stderr, flush=True)
 
-    lab = labfile.load(labfile.find_lab(lab_name))
-    entries = intake.find(submissions, lab)
-    _writable(out)
-    _same_class(out, {entry.student for entry in entries})
-    key = secret.find(secret_file, out)
-    hidden = prepare.hidden_cases(lab.name, out, key)
-    real, no_weights = None, Message("check.no_weights")
-    if weights:
-        try:
-            real = prepare.real_weights(lab.name, out, weights)
-        except prepare.PrepareError as error:  # those checks stay ungraded, all others count
-            no_weights = Message("check.weights_unusable", {"text": str(error)})
-            say("no_weights", text=error)
-    options = Options(
-        hidden_cases=hidden,
-        real=real,
-        jobs=max(1, min(jobs, len(entries))),
-        order_seed=key,
-    )
-    done: list[HandIn] = []
+@contextlib.contextmanager
+def _ending_by_sigterm_too() -> Iterator[None]:
+    """Let a polite kill end grading as Ctrl-C does: what is done is written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Grading:
+    """One class on its way from submissions to files."""
+
+    def __init__(self, wanted: Wanted, lab: Lab, count: int, before: ClassRecord | None) -> None:
+        self._wanted = wanted
+        self._lab = lab
+        self._count = count
+        self._say = Say(wanted.language)
+        path = wanted.overrides or wanted.out / overrides.NAME
+        if wanted.overrides is not None and not path.exists():
+            raise overrides.OverrideError(f"{path}: there is no such file")
+        self._overrides = overrides.read(path, lab)
+        self._record = ClassRecord(lab, Isolation("weak", (), "fork"), versions(), ())
+        self._kept = {h.student: h for h in before.hand_ins} if before else {}
+        self._before = before
+        self._done: dict[str, HandIn] = {}
+
+    def run(self, submissions: Iterator[Submission]) -> int:
+        """Grade all, write what is there whatever happens meanwhile; the exit status."""
+        wanted, say = self._wanted, self._say
+        try:
+            status = self._grade(submissions)
+        except EngineError as error:
+            say("cannot_start", text=error)
+            status = 2
+        except KeyboardInterrupt:
+            say("interrupted", number=len(self._done), count=self._count, out=wanted.out)
+            status = 130
+        except OSError as error:
+            say("disk", out=wanted.out, text=error.strerror, number=len(self._done))
+            return 2
+        if not self._done or status == 3:
+            return status
+        try:
+            return self._finish(status)
+        except OSError as error:
+            say("disk", out=wanted.out, text=error.strerror, number=len(self._done))
+            return 2
+
+    def _grade(self, submissions: Iterator[Submission]) -> int:
+        wanted, lab = self._wanted, self._lab
+        key = secret.find(wanted.secret_file, wanted.out)
+        hidden = prepare.hidden_cases(lab.name, wanted.out, key)
+        real, no_weights = None, Message("check.no_weights")
+        if wanted.weights:
+            try:
+                real = prepare.real_weights(lab.name, wanted.out, wanted.weights)
+            except prepare.PrepareError as error:  # those checks stay ungraded, others count
+                no_weights = Message("check.weights_unusable", {"text": str(error)})
+                self._say("no_weights", text=error)
+        options = Options(
+            hidden_cases=hidden,
+            real=real,
+            jobs=max(1, min(wanted.jobs, self._count)),
+            order_seed=key,
+            keep=(wanted.out / OUTPUTS).resolve() if wanted.keep_outputs else None,
+        )
         with Engine(lab, options) as engine:
             engine.wait_ready()
-            if LEVELS.index(engine.isolation.level) < LEVELS.index(least):
-                say("too_weak", level=engine.isolation.level, least=least)
+            if LEVELS.index(engine.isolation.level) < LEVELS.index(wanted.least):
+                self._say("too_weak", level=engine.isolation.level, least=wanted.least)
                 return 3
-            record = ClassRecord(
-                lab=lab,
-                isolation=engine.isolation,
-                versions=versions(),
-                hand_ins=(),
+            self._record = replace(
+                self._record,
+                isolation=self._weaker(engine.isolation),
                 hidden_cases=engine.counts["hidden"],
                 public_cases=engine.counts["public"],
             )
-            read = (intake.read(entry, lab) for entry in entries)
-            for hand_in in engine.grade(read):
+            asked = [hidden, *([real.cases] if real else [])]
+            releases = versions() | {"layers": ",".join(engine.isolation.layers)}
+            state = journal.context(lab, asked, releases)
+            book = journal.Journal(wanted.out / journal.FOLDER, lab, state)
+            open_ones: dict[str, Submission] = {}
+            for hand_in in engine.grade(self._not_known(submissions, book, open_ones)):
                 hand_in = replace(hand_in, results=_with_reason(hand_in.results, no_weights))
-                done.append(hand_in)
-                write.student_reports(record, hand_in, out, language)
-                score = score_of(lab, hand_in)
-                say(
-                    "progress_undecided" if score.undecided else "progress",
-                    number=len(done),
-                    count=len(entries),
-                    student=line(hand_in.student),
-                    earned=score.earned,
-                    undecided=score.undecided,
-                    total=score.total,
-                )
-    except EngineError as error:
-        say("cannot_start", text=error)
-        return 2
-    except KeyboardInterrupt:
-        if done:  # what is finished can be read, and rendered again
-            write.class_files(replace(record, hand_ins=tuple(done)), out)
-        say("interrupted", number=len(done), count=len(entries), out=out)
-        return 130
-    done.sort(key=lambda hand_in: hand_in.student)
-    record = replace(record, hand_ins=tuple(done))
-    files = write.class_files(record, out)
-    print(class_table(record, language))
-    say("written", out=out, files=", ".join(path.name for path in files))
-    say("isolation", level=engine.isolation.level, layers=", ".join(engine.isolation.layers))
-    undecided = [h.student for h in done if score_of(lab, h).undecided]
+                book.keep(open_ones.pop(hand_in.student), hand_in)
+                self._take(hand_in)
+        return 0
+
+    def _not_known(
+        self,
+        submissions: Iterator[Submission],
+        book: journal.Journal,
+        open_ones: dict[str, Submission],
+    ) -> Iterator[Submission]:
+        """Those that have to be graded; with ``--resume`` the others are taken from the book."""
+        for submission in submissions:
+            known = book.known(submission) if self._wanted.resume else None
+            if known is not None:
+                self._take(known)
+                continue
+            open_ones[submission.student] = submission
+            yield submission
+
+    def _take(self, hand_in: HandIn) -> None:
+        """One more is done: its reports are written at once."""
+        hand_in = overrides.applied(hand_in, self._overrides)
+        self._done[hand_in.student] = hand_in
+        write.student_reports(self._record, hand_in, self._wanted.out, self._wanted.language)
+        score = score_of(self._lab, hand_in)
+        self._say(
+            "progress_undecided" if score.undecided else "progress",
+            number=len(self._done),
+            count=self._count,
+            student=line(hand_in.student),
+            earned=score.earned,
+            undecided=score.undecided,
+            total=score.total,
+        )
+
+    def _weaker(self, isolation: Isolation) -> Isolation:
+        """That of the record which ``--only`` adds to, where it was weaker."""
+        old = self._before.isolation if self._before else isolation
+        return old if LEVELS.index(old.level) < LEVELS.index(isolation.level) else isolation
+
+    def _finish(self, status: int) -> int:
+        """Write the class's files, say what a human has to look at."""
+        wanted, say = self._wanted, self._say
+        graded = self._kept | self._done
+        hand_ins = tuple(graded[student] for student in sorted(graded))
+        self._record = replace(self._record, hand_ins=hand_ins)
+        files = write.class_files(self._record, wanted.out)
+        if status:
+            return status
+        print(class_table(self._record, wanted.language))
+        say("written", out=wanted.out, files=", ".join(path.name for path in files))
+        isolation = self._record.isolation
+        say("isolation", level=isolation.level, layers=", ".join(isolation.layers))
+        lost = overrides.strangers(self._overrides, graded)
+        if lost:
+            say("strangers", students=outfolder.named(lost))
+        return for_a_human(self._record, say)
+
+
+def for_a_human(record: ClassRecord, say: Say) -> int:
+    """Name the hand-ins that need somebody: the exit status, 1 if there are any."""
+    undecided = [h.student for h in record.hand_ins if score_of(record.lab, h).undecided]
     if undecided:
-        say("undecided", students=_named(undecided))
-    unread = [h.student for h in done if _unread(h)]
+        say("undecided", students=outfolder.named(undecided))
+    unread = [h.student for h in record.hand_ins if _unread(h)]
     if unread:
-        say("unread", students=_named(unread))
+        say("unread", students=outfolder.named(unread))
     return 1 if undecided or unread else 0
-
-
-def _named(students: list[str]) -> str:
-    more = f" … (+{len(students) - 20})" if len(students) > 20 else ""
-    return ", ".join(map(line, students[:20])) + more
 
 
 def _unread(hand_in: HandIn) -> bool:
@@ -136,48 +247,35 @@ def _with_reason(results: tuple[CheckResult, ...], reason: Message) -> tuple[Che
     )
 
 
-def _writable(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if not os.access(out, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-    except OSError as error:
-        raise ValueError(f"{out}: {error.strerror}; --out takes a folder to write to") from None
-
-
-def _same_class(out: Path, students: set[str]) -> None:
-    """Keep a class from being overwritten by another one, or by a part of it.
+def _only(entries: Sequence[intake.Entry], only: Sequence[str]) -> list[intake.Entry]:
+    """The entries of these students.
 
     Raises:
-        ValueError: ``OUT/class.json`` holds students who are not in this class.
+        ValueError: one of them is not there.
     """
-    path = out / "class.json"
-    if not path.exists():
-        return
-    try:
-        known = {h["student"] for h in json.loads(path.read_text(encoding="utf-8"))["hand_ins"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return  # not one of ours, or broken: nothing to lose
-    others = sorted(known - students)
-    if others:
+    known = {entry.student: entry for entry in entries}
+    absent = [student for student in only if student not in known]
+    if absent:
         raise ValueError(
-            f"{path}: holds hand-ins that are not in this class ({_named(others)}); "
-            "writing here would lose them: give another --out, or delete that file"
+            f"--only: no hand-in of {outfolder.named(absent)}; "
+            f"there are {outfolder.named(sorted(known))}"
         )
+    return [known[student] for student in dict.fromkeys(only)]
 
 
-def report(out: Path, language: str) -> int:
-    """Write all reports again from ``OUT/class.json``; nothing is graded.
+def _before(out: Path) -> ClassRecord | None:
+    """The class that was graded into ``out``, which ``--only`` adds to; None if there is none."""
+    return read_class(out) if (out / "class.json").exists() else None
+
+
+def read_class(out: Path) -> ClassRecord:
+    """``OUT/class.json``.
 
     Raises:
-        ValueError: the file is absent or not one of ours (names it and the mend).
+        ValueError: it is absent or not one of ours (names it and the mend).
     """
     path = out / "class.json"
     try:
-        record = from_json(json.loads(path.read_text(encoding="utf-8")))
+        return from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: {error}; give the folder that grade has written") from None
-    for hand_in in record.hand_ins:
-        write.student_reports(record, hand_in, out, language)
-    print(class_table(record, language))
-    return 0

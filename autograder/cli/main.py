@@ -55,8 +55,18 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("submissions", type=Path, help="folder with one folder or zip per student")
     grade.add_argument("--out", type=Path, default=Path("graded"), help="folder for the reports")
     grade.add_argument("--secret-file", type=Path, help="what hidden cases are drawn from")
-    grade.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="hand-ins at a time")
+    grade.add_argument(
+        "--jobs", type=_positive, default=os.cpu_count() or 1, help="hand-ins at a time"
+    )
     grade.add_argument("--weights", help="Hugging Face folder or hub id: real Qwen3 weights")
+    resume = "take what an earlier run has graded and what still holds, grade the rest"
+    grade.add_argument("--resume", action="store_true", help=resume)
+    only = "grade this student's hand-in alone, keep the others (may be repeated)"
+    grade.add_argument("--only", action="append", default=[], metavar="ID", help=only)
+    keep = "keep what hand-ins answer, so that rescore can judge it anew"
+    grade.add_argument("--keep-outputs", action="store_true", help=keep)
+    decided = "a person's decisions on single checks (default: OUT/overrides.toml)"
+    grade.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
     levels = ("strong", "medium", "weak")
     default = "strong" if sys.platform.startswith("linux") else "weak"
     grade.add_argument(
@@ -71,6 +81,12 @@ def _parser() -> argparse.ArgumentParser:
 
     report = command("report", _report, "write the reports anew, in another language, say")
     report.add_argument("out", type=Path, help="folder that grade has written")
+
+    text = "apply today's points, limits and overrides; no hand-in runs again"
+    rescore = command("rescore", _rescore, text)
+    rescore.add_argument("out", type=Path, help="folder that grade has written")
+    rescore.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
+    rescore.add_argument("--secret-file", type=Path, help="the one that grade was given")
 
     test = command("test", _test, "check your own files on the public cases")
     test.add_argument("-k", dest="match", default="", help="only exercises or checks named so")
@@ -95,6 +111,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1")
+    return int(text)
+
+
 def _language() -> str:
     asked = os.environ.get("LAB_LANG") or os.environ.get("LANG") or ""
     if not asked:
@@ -105,22 +127,33 @@ def _language() -> str:
 def _grade(arguments: argparse.Namespace) -> int:
     from autograder.cli import grade
 
-    return grade.run(
+    wanted = grade.Wanted(
         submissions=arguments.submissions,
-        lab_name=arguments.lab,
+        lab=arguments.lab,
         out=arguments.out,
+        language=arguments.lang,
         secret_file=arguments.secret_file,
         jobs=arguments.jobs,
         weights=arguments.weights,
         least="weak" if arguments.allow_weak_isolation else arguments.min_isolation,
-        language=arguments.lang,
+        resume=arguments.resume,
+        only=tuple(arguments.only),
+        keep_outputs=arguments.keep_outputs,
+        overrides=arguments.overrides,
     )
+    return grade.run(wanted)
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from autograder.cli import grade
+    from autograder.cli import again
 
-    return grade.report(arguments.out, arguments.lang)
+    return again.report(arguments.out, arguments.lang)
+
+
+def _rescore(arguments: argparse.Namespace) -> int:
+    from autograder.cli import again
+
+    return again.rescore(arguments.out, arguments.overrides, arguments.secret_file, arguments.lang)
 
 
 def _test(arguments: argparse.Namespace) -> int:

@@ -43,6 +43,8 @@ class Options:
     checks: tuple[str, ...] = ()  # empty: all
     shown_folder: str = ""  # in tracebacks; empty: the lab's name
     replay: bool = True  # run some checks again in another order: does state carry over?
+    keep: Path | None = None  # folder for what hand-ins answer, one file each
+    kept: Path | None = None  # such a folder to judge from: nothing of a hand-in runs
     without: tuple[str, ...] = ()  # layers of isolation left off, to show what each one stops
     spawn: bool = field(default_factory=lambda: wants_spawn())
 
@@ -73,12 +75,13 @@ class Crew:
         memory = str((lab.limits.memory_mib + (real.memory_mib if real else 0)) << 20)
         self.zygote: subprocess.Popen[bytes] | None = None
         control: socket.socket | None = None
-        if not options.spawn:
+        if not options.spawn and not options.kept:
             control = self._start_zygote(memory)
         inherited = () if control is None else (control.fileno(),)
+        way = str(inherited[0]) if inherited else "none" if options.kept else "spawn"
         judge = [sys.executable, "-m", "autograder.harness.judge", str(lab.folder)]
         self.judge = subprocess.Popen(
-            [*judge, str(inherited[0]) if inherited else "-", memory, *self._case_files()],
+            [*judge, way, memory, *self._case_files()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Whatever pytest plugins an environment holds have no business in grading.

@@ -28,6 +28,11 @@ from autograder.sandbox.jail import level
 __all__ = ["Engine", "EngineError", "Options"]
 
 
+def kept_name(student: str) -> str:
+    """The file that holds what a hand-in answered."""
+    return f"{student}.outputs"
+
+
 class Engine:
     """Grades hand-ins of one lab; a context manager that ends its crew."""
 
@@ -119,6 +124,7 @@ class Engine:
     def _tell(self, working: dict[str, Submission], submission: Submission) -> None:
         working[submission.student] = submission
         folder = self._options.shown_folder or self._lab.name
+        name = kept_name(submission.student)
         order = hashlib.sha256(self._options.order_seed + submission.student.encode()).hexdigest()
         assert self.crew is not None
         self.crew.tell(
@@ -129,7 +135,9 @@ class Engine:
                 "problems": {n: message_to_plain(m) for n, m in submission.problems.items()},
                 "order": order,
                 "checks": list(self._options.checks),
-                "replay": self._options.replay,
+                "replay": self._options.replay and not self._options.kept,
+                "keep": str(self._options.keep / name) if self._options.keep else None,
+                "kept": str(self._options.kept / name) if self._options.kept else None,
             }
         )
 

@@ -1,9 +1,10 @@
 """The judge: numpy and pytest, the checks collected once, forked for hand-ins side by side.
 
 It speaks JSON lines over its standard streams. In: ``{"hand_in": id, "files": …, "paths": …,
-"problems": …}``. Out: ``{"ready": …}``, then per hand-in ``{"hand_in": id, "record": …}``,
+"problems": …, "order": seed, "checks": names, "replay": bool, "keep": path or null, "kept": path
+or null}``. Out: ``{"ready": …}``, then per hand-in ``{"hand_in": id, "record": …}``,
 ``{"hand_in": id, "lost": why}`` when the forked judge that had it ended, or
-``{"hand_in": id, "no_worker": why}`` when no worker is to be had any more, so that grader and
+``{"hand_in": id, "no_worker": why}`` when no worker is to be had any more, so that judge and
 zygote have to be started anew. It never imports torch or student code.
 """
 
@@ -23,11 +24,11 @@ from typing import Any
 import pytest
 
 from autograder.course.labfile import ROOT
-from autograder.course.plain import message_from_plain, message_to_plain, result_to_plain
 from autograder.course.records import Lab
-from autograder.harness import marks, plugin, replay
+from autograder.harness import plugin
 from autograder.harness.guard import Guard, Terminal
-from autograder.harness.runner import Plan, Runner, Trial
+from autograder.harness.one import judged
+from autograder.harness.runner import Plan, Trial
 from autograder.harness.slots import Slot
 from autograder.sandbox.jail import harden_parent
 from autograder.sandbox.link import ForkedLink, NoWorker, Starter
@@ -40,12 +41,13 @@ STUCK_FACTOR = 3  # pytest-timeout ends a judge at this multiple of the worker's
 class Judge:
     """A pytest plugin whose run loop serves hand-ins instead of running items once."""
 
-    def __init__(self, control: int | None, memory_bytes: int) -> None:
+    def __init__(self, control: int | None, memory_bytes: int, *, spawns: bool) -> None:
         # A private copy: what anything prints to stdout must not mix with our messages.
         self._out = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
         self._control = socket.socket(fileno=control) if control is not None else None
         self._memory_bytes = memory_bytes
+        self._spawns = spawns  # otherwise, and without a zygote, it only asks what was kept
         self._guards: list[Guard] = []
         self._mapping: tuple[str, ...] = ()  # real weights that a spawned worker has to read
 
@@ -82,6 +84,8 @@ class Judge:
 
     def _probe(self, lab: Lab) -> list[str]:
         """The isolation layers that bind around a worker, learned from one without sources."""
+        if self._control is None and not self._spawns:
+            return []
         probe = WorkerTransport(self._starter(), Sources({}), lab.limits)
         try:
             probe.exchange({"steps": []}, {})
@@ -130,32 +134,11 @@ class Judge:
                         self._say(answer)
 
     def _judge(self, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Run all checks on one hand-in; ``{"record": …}`` or ``{"no_worker": why}``."""
-        lab = plan.lab
-        sources = Sources(request["files"], request["paths"], lab.given)
-        transport = WorkerTransport(self._starter(), sources, lab.limits)
-        problems = {n: message_from_plain(raw) for n, raw in request["problems"].items()}
-        plan = plan.shuffled(request["order"])
-        runner = Runner(plan, transport)
         try:
-            results = runner.run(problems, set(request["checks"]))
-            found = marks.forbidden(lab, request["files"], runner.operators)
-            if request["replay"] and replay.wanted(request["files"], request["order"]):
-                by_name = {result.check: result for result in results}
-                found += replay.changed(plan, by_name, transport, request["order"])
-        except NoWorker as error:
-            return {"no_worker": str(error)}
+            return judged(plan, request, self._starter())
         finally:
-            transport.renew()
             for guard in self._guards:
                 guard.disarm()
-        record = {
-            "results": [result_to_plain(result) for result in results],
-            "marks": [message_to_plain(mark) for mark in found],
-            "layers": list(transport.layers),
-            "lost": transport.lost,
-        }
-        return {"record": record}
 
     def _starter(self) -> Starter:
         if self._control is not None:
@@ -168,10 +151,14 @@ class Judge:
 
 
 def main(argv: list[str]) -> int:
-    """``python -m autograder.harness.judge LAB_FOLDER CONTROL_FD|- MEMORY_BYTES [OPTION…]``."""
+    """``python -m autograder.harness.judge LAB_FOLDER CONTROL MEMORY_BYTES [OPTION…]``.
+
+    ``CONTROL``: a descriptor to ask the zygote by, ``spawn`` to spawn workers, or ``none``.
+    """
     folder, control, memory = Path(argv[1]), argv[2], int(argv[3])
     harden_parent()
-    judge = Judge(None if control == "-" else int(control), memory)
+    fd = int(control) if control.isdigit() else None
+    judge = Judge(fd, memory, spawns=control == "spawn")
     arguments = [str(folder / "checks"), "--lab-folder", str(folder), *argv[4:]]
     quiet = [
         "-p",

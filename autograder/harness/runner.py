@@ -11,9 +11,10 @@ from autograder.course.records import Check, CheckResult, Lab, Message, Outcome
 from autograder.harness import explain
 from autograder.harness.checks import CheckFailed
 from autograder.reference.cases import Case
+from autograder.sandbox.kept import NotKept
 from autograder.sandbox.link import NoWorker, WorkerLost
 from autograder.sandbox.student import Student, StudentError
-from autograder.sandbox.transport import WorkerTransport
+from autograder.sandbox.transport import CheckTransport
 
 KEPT_LINES = 30  # of a student's own prints
 _ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'")
@@ -46,7 +47,7 @@ class Plan:
 class Runner:
     """One hand-in on its way through a plan."""
 
-    def __init__(self, plan: Plan, transport: WorkerTransport) -> None:
+    def __init__(self, plan: Plan, transport: CheckTransport) -> None:
         self._plan = plan
         self._transport = transport
         self._results: dict[str, CheckResult] = {}
@@ -167,6 +168,8 @@ class Runner:
             return self._shown(explain.lost(error, case))
         except NoWorker:
             raise  # nothing of this hand-in can go on
+        except NotKept:
+            return CheckResult("", Outcome.NOT_GRADED, Message("check.not_kept"))
         except Exception as error:
             return explain.fault(error)
 
@@ -182,6 +185,23 @@ class Runner:
             return result
         self._prints_shown = True
         return replace(result, prints="\n".join(prints.splitlines()[-KEPT_LINES:]))
+
+    def ask_the_rest(self) -> None:
+        """Run the cases that were not reached, for those who keep what comes back.
+
+        With other limits a check may go on where it stopped now, and so may those that need it.
+        """
+        for exercise in self._plan.lab.exercises:
+            lost_before = self._transport.lost
+            for check in exercise.checks:
+                result = self._results.get(check.name)
+                if result is None or result.outcome is Outcome.PASSED:
+                    continue
+                for number, trial in enumerate(self._plan.trials.get(check.name, ())):
+                    if self._transport.lost - lost_before >= self._plan.lab.limits.lost_workers:
+                        break
+                    trial.guard()
+                    self._trial(trial, fresh=number == 0, again=True)
 
     def _missing_need(self, need: str) -> CheckResult:
         result = self._results[need]

@@ -16,7 +16,8 @@ def write_atomic(path: Path, text: str) -> None:
 
     A lone surrogate, which UTF-8 cannot hold, is written as ``\\udXXX`` (right in JSON).
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # One run at a time writes there, so what a killed one has left is written over.
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         with open(temporary, "wb") as stream:
             stream.write(text.encode("utf-8", "backslashreplace"))

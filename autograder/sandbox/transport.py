@@ -23,6 +23,23 @@ class Transport(Protocol):
         """Execute one request of :mod:`autograder.sandbox.session`."""
 
 
+class CheckTransport(Transport, Protocol):
+    """What the checks of one hand-in need beside that: prints, and workers that may be lost."""
+
+    @property
+    def lost(self) -> int:
+        """Workers lost so far."""
+
+    def take_prints(self) -> str:
+        """What student code printed since the last call."""
+
+    def forgive(self) -> None:
+        """The last loss is nobody's fault."""
+
+    def renew(self) -> None:
+        """Let go of the worker; the next request gets a new one."""
+
+
 @dataclass(frozen=True)
 class Sources:
     """What a worker is given at its start: the hand-in's text, and what it may import."""

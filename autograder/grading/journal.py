@@ -1,0 +1,105 @@
+"""What has been graded so far, one file per hand-in, so that nothing is graded twice or lost.
+
+Each record is written when its hand-in is done, and carries the hash of everything it depends on:
+the hand-in itself, the lab and its checks, the cases, the grader, and the releases it runs on. A
+later run takes what still holds and grades the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from autograder.course.labfile import ROOT
+from autograder.course.plain import message_to_plain
+from autograder.course.records import CheckResult, HandIn, Lab, Submission
+from autograder.report.record import hand_in_from_plain, hand_in_to_plain
+from autograder.report.write import write_atomic
+
+FOLDER = ".records"
+# Rooms whose code decides about results; the others only show them.
+_GRADER = ("course", "sandbox", "reference", "diagnosis", "harness", "grading")
+
+
+def context(lab: Lab, cases: Iterable[Path], versions: Mapping[str, str]) -> bytes:
+    """Hash of all that a record depends on beside its hand-in.
+
+    Args:
+        lab: its folder's ``lab.toml`` and checks are read.
+        cases: files of the cases that are asked, hidden ones and those on real weights too.
+        versions: releases that grade.
+    """
+    state = hashlib.sha256(json.dumps(dict(versions), sort_keys=True).encode())
+    files = [lab.folder / "lab.toml", *sorted((lab.folder / "checks").rglob("*.py"))]
+    files += sorted((ROOT / "labs" / "given").rglob("*.py"))
+    for room in _GRADER:
+        files += sorted((ROOT / "autograder" / room).rglob("*.py"))
+    for path in (*files, lab.folder / "cases.safetensors", *cases):
+        data = path.read_bytes() if path.exists() else b""
+        state.update(f"{path.name} {len(data)}\n".encode())
+        state.update(data)
+    return state.digest()
+
+
+class Journal:
+    """The records of one output folder.
+
+    Args:
+        folder: where they lie; made when the first one is written.
+        lab: what is graded.
+        context: see :func:`context`; a record of another one is not taken.
+    """
+
+    def __init__(self, folder: Path, lab: Lab, context: bytes) -> None:
+        self._folder = folder
+        self._lab = lab
+        self._context = context
+
+    def known(self, submission: Submission) -> HandIn | None:
+        """The record of this very hand-in; None if there is none that still holds.
+
+        One that left a check ungraded through a fault of ours is not taken either: it deserves
+        another try.
+        """
+        try:
+            data = json.loads(self._path(submission.student).read_text(encoding="utf-8"))
+            hand_in = hand_in_from_plain(data["hand_in"])
+            key = data["key"]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return None  # absent, or not as we wrote it: grade again
+        if key != self._key(submission) or any(map(_our_fault, hand_in.results)):
+            return None
+        return hand_in
+
+    def keep(self, submission: Submission, hand_in: HandIn) -> None:
+        """Write the record of a hand-in.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        data = {"key": self._key(submission), "hand_in": hand_in_to_plain(self._lab, hand_in)}
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+        write_atomic(self._path(submission.student), text)
+
+    def _path(self, student: str) -> Path:
+        return self._folder / f"{student}.json"
+
+    def _key(self, submission: Submission) -> str:
+        content: dict[str, Any] = {
+            "student": submission.student,
+            "files": dict(submission.files),
+            "notes": [message_to_plain(note) for note in submission.notes],
+            "problems": {n: message_to_plain(m) for n, m in submission.problems.items()},
+            "origin": asdict(submission.origin),
+        }
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.sha256(self._context + text.encode()).hexdigest()
+
+
+def _our_fault(result: CheckResult) -> bool:
+    return result.message is not None and result.message.key == "check.grader_fault"

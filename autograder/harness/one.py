@@ -1,0 +1,59 @@
+"""Judges one hand-in from beginning to end: all checks, marks for a person, a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autograder.course.plain import message_from_plain, message_to_plain, result_to_plain
+from autograder.harness import marks, replay
+from autograder.harness.runner import Plan, Runner
+from autograder.sandbox.kept import KeepingTransport, KeptTransport
+from autograder.sandbox.link import NoWorker, Starter
+from autograder.sandbox.transport import Sources, WorkerTransport
+
+
+def judged(plan: Plan, request: Mapping[str, Any], start: Starter) -> dict[str, Any]:
+    """Run all checks on one hand-in.
+
+    Args:
+        plan: the lab's checks and cases.
+        request: see :mod:`autograder.harness.judge`; with ``keep`` (a path) what comes back is
+            kept there, with ``kept`` it is taken from there and nothing of the hand-in runs.
+        start: how to get a worker.
+
+    Returns:
+        ``{"record": …}``, or ``{"no_worker": why}``.
+    """
+    lab = plan.lab
+    plan = plan.shuffled(request["order"])
+    problems = {name: message_from_plain(raw) for name, raw in request["problems"].items()}
+    sources = Sources(request["files"], request["paths"], lab.given)
+    worker = WorkerTransport(start, sources, lab.limits)
+    transport: WorkerTransport | KeepingTransport | KeptTransport = worker
+    if request.get("kept"):
+        transport = KeptTransport(Path(request["kept"]))
+    elif request.get("keep"):
+        told = {name: request[name] for name in ("files", "problems")}
+        transport = KeepingTransport(worker, Path(request["keep"]), told)
+    runner = Runner(plan, transport)
+    try:
+        results = runner.run(problems, set(request["checks"]))
+        found = marks.forbidden(lab, request["files"], runner.operators)
+        if request["replay"] and replay.wanted(request["files"], request["order"]):
+            by_name = {result.check: result for result in results}
+            found += replay.changed(plan, by_name, worker, request["order"])
+        if isinstance(transport, KeepingTransport):
+            runner.ask_the_rest()
+            transport.save()
+    except NoWorker as error:
+        return {"no_worker": str(error)}
+    finally:
+        worker.renew()
+    return {
+        "record": {
+            "results": [result_to_plain(result) for result in results],
+            "marks": [message_to_plain(mark) for mark in found],
+        }
+    }

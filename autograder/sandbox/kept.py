@@ -1,0 +1,164 @@
+"""What a hand-in answered, kept in a file: asked again, it answers without running anything.
+
+A file is a row of frames, two per entry: a JSON header and a message of
+:mod:`autograder.sandbox.wire` (or nothing). The first entry holds the hand-in, the others what
+became of one request each, found again by the hash of the request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autograder.sandbox.framing import LENGTH, WireError, frame, frame_length
+from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.transport import Reply, WorkerTransport
+from autograder.sandbox.wire import Tensor, pack, unpack
+
+
+class NotKept(Exception):
+    """A request that was never made while outputs were kept."""
+
+
+class KeepingTransport:
+    """Hands requests on to a worker and writes down what comes back.
+
+    Args:
+        inner: what really runs student code.
+        path: where to; the file appears when :meth:`save` is called, whole or not at all.
+        hand_in: what to find again in it, as plain data.
+    """
+
+    def __init__(self, inner: WorkerTransport, path: Path, hand_in: Mapping[str, Any]) -> None:
+        self._inner = inner
+        self._path = path
+        self._entries = [_entry(dict(hand_in), b"")]
+        self._prints = ""
+
+    @property
+    def lost(self) -> int:
+        """Workers lost so far."""
+        return self._inner.lost
+
+    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
+        """Execute in the worker; see :meth:`WorkerTransport.exchange`."""
+        header: dict[str, Any] = {"request": _digest(request, tensors)}
+        blob = b""
+        try:
+            reply = self._inner.exchange(request, tensors)
+            blob = pack(*reply)
+            return reply
+        except WorkerLost as lost:
+            header["lost"] = [str(lost), lost.timed_out, lost.clock, lost.stray]
+            raise
+        finally:
+            prints = self._inner.take_prints()
+            self._prints += prints
+            self._entries.append(_entry(header | {"prints": prints}, blob))
+
+    def take_prints(self) -> str:
+        """What student code printed since the last call."""
+        prints, self._prints = self._prints, ""
+        return prints
+
+    def forgive(self) -> None:
+        """The last loss is nobody's fault."""
+        self._inner.forgive()
+        self._prints = ""
+
+    def renew(self) -> None:
+        """Let go of the worker."""
+        self._inner.renew()
+
+    def save(self) -> None:
+        """Write the file. Raises OSError."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        temporary.write_bytes(b"".join(self._entries))
+        os.replace(temporary, self._path)
+
+
+class KeptTransport:
+    """Answers from a file that :class:`KeepingTransport` has written.
+
+    ``hand_in`` is what was put in it.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not such a file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.lost = 0
+        self._prints = ""
+        self._answers: dict[str, deque[tuple[dict[str, Any], bytes]]] = defaultdict(deque)
+        entries = _entries(path.read_bytes())
+        self.hand_in = entries.popleft()[0]
+        for header, blob in entries:
+            self._answers[str(header["request"])].append((header, blob))
+
+    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
+        """What came back when this was asked.
+
+        Raises:
+            WorkerLost: the worker was lost then.
+            NotKept: it was never asked.
+        """
+        answers = self._answers[_digest(request, tensors)]
+        if not answers:
+            raise NotKept
+        header, blob = answers.popleft()
+        self._prints += header["prints"]
+        if "lost" in header:
+            self.lost += 1
+            text, timed_out, clock, stray = header["lost"]
+            raise WorkerLost(text, timed_out=timed_out, clock=clock, stray=stray)
+        return unpack(bytearray(blob))
+
+    def take_prints(self) -> str:
+        """What was printed between two answers."""
+        prints, self._prints = self._prints, ""
+        return prints
+
+    def forgive(self) -> None:
+        """The last loss is nobody's fault."""
+        self.lost -= 1
+        self._prints = ""
+
+    def renew(self) -> None:
+        """There is no worker."""
+
+
+def _digest(request: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    ordered = {name: tensors[name] for name in sorted(tensors)}
+    return hashlib.sha256(pack(dict(request), ordered)).hexdigest()
+
+
+def _entry(header: dict[str, Any], blob: bytes) -> bytes:
+    return frame(json.dumps(header).encode()) + (frame(blob) if blob else LENGTH.pack(0))
+
+
+def _entries(data: bytes) -> deque[tuple[dict[str, Any], bytes]]:
+    found: deque[tuple[dict[str, Any], bytes]] = deque()
+    at = 0
+
+    def piece(*, empty: bool = False) -> bytes:
+        nonlocal at
+        head = data[at : at + LENGTH.size]
+        length = 0 if empty and head == LENGTH.pack(0) else frame_length(head)
+        at += LENGTH.size + length
+        if at > len(data):
+            raise WireError("the file ends in the middle of an entry")
+        return data[at - length : at]
+
+    while at < len(data):
+        header = json.loads(piece())
+        found.append((header, piece(empty=True)))
+    if not found:
+        raise WireError("the file is empty")
+    return found
