@@ -103,7 +103,10 @@ def _with_old_reasons(
 def _submissions(kept: list[HandIn], folder: Path) -> Iterator[Submission]:
     """The hand-ins as they were read when their outputs were kept."""
     for hand_in in kept:
-        told = KeptTransport(folder / kept_name(hand_in.student)).hand_in
+        try:
+            told = KeptTransport(folder / kept_name(hand_in.student)).hand_in
+        except (OSError, ValueError):
+            continue  # its results stay as they are, and it is named
         problems = {name: message_from_plain(raw) for name, raw in told["problems"].items()}
         yield Submission(hand_in.student, told["files"], (), problems)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from autograder.course.records import ClassRecord, HandIn, Lab
+from autograder.course.records import ClassRecord, HandIn, Lab, Student
 from autograder.course.score import score_of
 from autograder.report.escape import csv_cell
 
@@ -25,10 +25,16 @@ COLUMNS = (
 GRADED = "graded"
 TO_BE_DECIDED = "to be decided"
 FOR_A_HUMAN = "for a human"
+MISSING = "nothing handed in"
+ENDING = ("status", "late", "attempt", "students", "decided_by")
 
 
 def scores(record: ClassRecord) -> str:
-    """The table as CSV text (commas, ``\\n``), ending in a column per exercise and ``status``.
+    """The table as CSV text (commas, ``\\n``).
+
+    After nbgrader's columns come one per exercise, ``status``, ``late``, ``attempt``,
+    ``students`` (of a group) and ``decided_by``. Who is on the roster and handed in nothing has
+    a row without a score.
 
     ``raw_score`` is what was earned so far. ``score``, and an exercise's column, stays empty
     while some of its points are to be decided: a number there would be read as final.
@@ -36,16 +42,26 @@ def scores(record: ClassRecord) -> str:
     exercises = [exercise.id for exercise in record.lab.exercises]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([csv_cell(name) for name in (*COLUMNS, *exercises, "status")])
+    writer.writerow([csv_cell(name) for name in (*COLUMNS, *exercises, *ENDING)])
     for hand_in in record.hand_ins:
         writer.writerow(_row(record.lab, hand_in, exercises))
+    for student in record.missing:
+        cells = {"assignment": record.lab.name, "student_id": student.id, "email": student.email}
+        cells |= {"last_name": student.name, "max_score": str(record.lab.points)}
+        row = [csv_cell(cells.get(name, "")) for name in COLUMNS]
+        writer.writerow([*row, *([""] * len(exercises)), MISSING, "", "", "", ""])
     return text.getvalue()
 
 
 def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
     total = score_of(lab, hand_in)
+    origin = hand_in.origin
+    first = origin.students[0] if origin.students else Student("")
     known = {
         "assignment": csv_cell(lab.name),
+        "timestamp": csv_cell(origin.submitted_at),
+        "last_name": csv_cell(first.name),  # whole: nobody knows how to cut it
+        "email": csv_cell(first.email),
         "student_id": csv_cell(hand_in.student),
         "raw_score": str(total.earned),
         "score": "" if total.undecided else str(total.earned),
@@ -55,6 +71,12 @@ def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
     for exercise in exercises:
         score = score_of(lab, hand_in, exercise)
         cells.append("" if score.undecided else str(score.earned))
-    if total.undecided:
-        return [*cells, TO_BE_DECIDED]
-    return [*cells, FOR_A_HUMAN if hand_in.marks else GRADED]
+    status = FOR_A_HUMAN if hand_in.marks else GRADED
+    return [
+        *cells,
+        TO_BE_DECIDED if total.undecided else status,
+        "" if origin.late is None else str(origin.late).lower(),
+        str(origin.attempt),
+        csv_cell("; ".join(one.name or one.id or one.email for one in origin.students)),
+        csv_cell("; ".join(dict.fromkeys(one.by for one in hand_in.overrides))),
+    ]

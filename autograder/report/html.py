@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autograder.course.records import ClassRecord, HandIn, Outcome
+from autograder.course.records import ClassRecord, HandIn
 from autograder.report import escape
 from autograder.report.view import label, student_view
 
@@ -47,7 +47,6 @@ def context(record: ClassRecord, hand_in: HandIn, language: str) -> dict[str, An
         ),
         "language": {"zh": "zh-CN"}.get(language, "en"),
         "label": phrase,
-        "Outcome": Outcome,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.course.records import ClassRecord, HandIn, Outcome, Score
+from autograder.course.records import ClassRecord, HandIn, Score
 from autograder.report import escape
 from autograder.report.view import CheckView, ExerciseView, label, student_view
 
@@ -21,6 +21,8 @@ def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
         + label("checks_passed", language, passed=view.passed, count=view.count),
         "",
     ]
+    if view.about:
+        lines += [" · ".join(view.about), ""]
     if view.score.undecided:
         lines += [label("undecided_why", language), ""]
     for heading, sentences in (("marks", view.marks), ("notes", view.notes)):
@@ -53,15 +55,15 @@ def _exercise(exercise: ExerciseView, language: str) -> list[str]:
 
 def _check(check: CheckView, language: str) -> list[str]:
     tags = [_text(check.family)]
-    if check.outcome is Outcome.NOT_GRADED and check.points:
+    if check.open and check.points:
         tags.append(label("to_be_decided", language, points=check.points))
     elif check.points:
         tags.append(label("points_short", language, earned=check.earned, total=check.points))
     tags += [label("hidden", language)] if check.hidden else []
     tags += [label("optional", language)] if check.optional else []
     lines = [f"- {check.glyph} **{check.word}** · {_text(check.title)} · {' · '.join(tags)}"]
-    if check.reason:
-        lines += ["", f"  {check.reason}"]
+    for text in (check.decided, check.reason):
+        lines += ["", f"  {text}"] if text else []
     for heading, block in (("trace", check.trace), ("prints", check.prints)):
         if block:
             lines += ["", f"  {label(heading, language)}:", "", escape.fence(block, "  ")]

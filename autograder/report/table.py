@@ -61,12 +61,17 @@ def class_table(record: ClassRecord, language: str) -> str:
         level=line(record.isolation.level),
     )
     lines = [head, best, rule, *rows, rule, *legend, fitted(foot, MAX_WIDTH)]
+    if record.missing:
+        names = ", ".join(line(one.name or one.id or one.email) for one in record.missing)
+        lines.append(label("missing", language, count=len(record.missing), students=names))
     return "\n".join(each.rstrip() for each in lines)
 
 
 def _remark(lab: Lab, hand_in: HandIn, language: str) -> str:
     """What to look at first: ``for a human``, then the first check that did not pass."""
-    parts = [label("for_a_human", language)] if needs_human(lab, hand_in) else []
+    parts = [label("late", language)] if hand_in.origin.late else []
+    parts += [label("for_a_human", language)] if needs_human(lab, hand_in) else []
+    parts += [label("decided_short", language)] if hand_in.overrides else []
     results = {result.check: result for result in hand_in.results}
     for check in lab.checks:
         result = results.get(check.name)

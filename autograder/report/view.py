@@ -15,7 +15,9 @@ from autograder.course.records import (
     HandIn,
     Lab,
     Message,
+    Origin,
     Outcome,
+    Override,
     Score,
 )
 from autograder.course.score import score_of
@@ -36,7 +38,11 @@ Quote = Callable[[str], str]
 
 @dataclass(frozen=True)
 class CheckView:
-    """One check; ``prints`` and ``trace`` are empty for hidden cases."""
+    """One check; ``prints`` and ``trace`` are empty for hidden cases.
+
+    ``decided`` says by whom and why, where a person has set its points; ``open`` is True while
+    its points are to be decided.
+    """
 
     title: str
     family: str
@@ -47,6 +53,8 @@ class CheckView:
     points: int
     hidden: bool
     optional: bool
+    open: bool = False
+    decided: str = ""
     reason: str = ""
     prints: str = ""
     trace: str = ""
@@ -66,7 +74,7 @@ class ExerciseView:
 
 @dataclass(frozen=True)
 class StudentView:
-    """The whole report; ``notes`` and ``marks`` are finished sentences.
+    """The whole report; ``about`` (the hand-in), ``notes`` and ``marks`` are finished sentences.
 
     ``passed`` and ``count`` are numbers of checks, optional ones aside.
     """
@@ -78,6 +86,7 @@ class StudentView:
     count: int
     exercises: tuple[ExerciseView, ...]
     families: tuple[tuple[str, Score], ...]
+    about: tuple[str, ...]
     notes: tuple[str, ...]
     marks: tuple[str, ...]
 
@@ -115,9 +124,8 @@ def student_view(
 ) -> StudentView:
     """Collect what the report of ``hand_in`` shows; ``quote`` fits student text to the medium."""
     lab = record.lab
-    results = {result.check: result for result in hand_in.results}
     exercises = tuple(
-        _exercise(one, score_of(lab, hand_in, one.id), results, language, quote)
+        _exercise(one, score_of(lab, hand_in, one.id), hand_in, language, quote)
         for one in lab.exercises
     )
     graded = [check for one in exercises for check in one.checks if not check.optional]
@@ -129,9 +137,25 @@ def student_view(
         count=len(graded),
         exercises=exercises,
         families=_families(lab, hand_in, language),
+        about=_about(hand_in.origin, language, quote),
         notes=tuple(sentence(note, language, quote) for note in hand_in.notes),
         marks=tuple(sentence(mark, language, quote) for mark in hand_in.marks),
     )
+
+
+def _about(origin: Origin, language: str, quote: Quote) -> tuple[str, ...]:
+    """Who handed in and when, as far as the course system told."""
+    names = [quote(one.name or one.id or one.email) for one in origin.students]
+    lines = []
+    if len(names) > 1:
+        lines.append(label("handed_in_by", language, names=", ".join(names)))
+    if origin.submitted_at:
+        lines.append(label("submitted_at", language, time=quote(origin.submitted_at)))
+    if origin.attempt > 1:
+        lines.append(label("attempt", language, number=origin.attempt))
+    if origin.late:
+        lines.append(label("late", language))
+    return tuple(lines)
 
 
 def _families(lab: Lab, hand_in: HandIn, language: str) -> tuple[tuple[str, Score], ...]:
@@ -147,12 +171,17 @@ def _families(lab: Lab, hand_in: HandIn, language: str) -> tuple[tuple[str, Scor
 def _exercise(
     exercise: Exercise,
     score: Score,
-    results: dict[str, CheckResult],
+    hand_in: HandIn,
     language: str,
     quote: Quote,
 ) -> ExerciseView:
+    results = {result.check: result for result in hand_in.results}
+    decisions = {override.check: override for override in hand_in.overrides}
     checks = _without_repeats(
-        [_check(check, results.get(check.name), language, quote) for check in exercise.checks],
+        [
+            _check(check, results.get(check.name), decisions.get(check.name), language, quote)
+            for check in exercise.checks
+        ],
         language,
     )
     # A check that we could not grade is no reason to hint at a mistake.
@@ -181,21 +210,34 @@ def _without_repeats(checks: list[CheckView], language: str) -> tuple[CheckView,
     return tuple(told)
 
 
-def _check(check: Check, result: CheckResult | None, language: str, quote: Quote) -> CheckView:
+def _check(
+    check: Check,
+    result: CheckResult | None,
+    decision: Override | None,
+    language: str,
+    quote: Quote,
+) -> CheckView:
     if result is None:
         result = CheckResult(check.name, Outcome.NOT_GRADED, Message("report.no_result"))
     passed = result.outcome is Outcome.PASSED
     shown = not result.hidden and not passed
+    earned, decided = (check.points if passed else 0), ""
+    if decision is not None:
+        earned = decision.points
+        values = {"by": quote(decision.by), "reason": quote(decision.reason)}
+        decided = label("decided", language, **values)
     return CheckView(
         title=check.title.in_(language),
         family=family_name(check.family, language),
         outcome=result.outcome,
         glyph=GLYPHS[result.outcome],
         word=render(Message(f"outcome.{result.outcome.value}"), language),
-        earned=check.points if passed else 0,
+        earned=earned,
         points=check.points,
         hidden=result.hidden,
         optional=check.optional,
+        open=result.outcome is Outcome.NOT_GRADED and decision is None,
+        decided=decided,
         reason=_reason(result, language, quote),
         prints=escape.block(result.prints) if shown else "",
         trace=escape.block(_trace(result.frames)) if shown else "",

@@ -483,7 +483,8 @@ def test_csv_columns_and_values() -> None:
     text = csv_scores.scores(CLASS)
     assert text.split("\n")[0] == (
         "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
-        "late_submission_penalty,score,max_score,lab2.norm,lab2.rope,lab2.mlp,status"
+        "late_submission_penalty,score,max_score,lab2.norm,lab2.rope,lab2.mlp,status,late,attempt,"
+        "students,decided_by"
     )
     mixed, whole = rows_of(CLASS)
     assert mixed["status"] == "to be decided"

@@ -1,0 +1,249 @@
+"""Nothing is lost: kills, a full disk, two runs at once, single hand-ins, kept outputs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autograder.course.labfile import ROOT
+from tests import hand_ins
+from tests.cli.test_grade_command import EXAMPLES, Run, command
+
+SECRET = "a secret for recovery"
+NAMES = ("alice_right", "carol_norm_after_rope", "dan_tiled_kv_heads", "judy_untouched_stub")
+SLOW = "zoe_slow"  # the last one, so that there is time to break in
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("class")
+    for name in NAMES:
+        shutil.copytree(EXAMPLES / name, folder / name)
+    (folder / SLOW).mkdir()
+    slow = hand_ins.with_code(hand_ins.right(), "import time; time.sleep(0.25)")
+    for name, text in slow.items():
+        (folder / SLOW / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that nobody disturbed; its outputs are kept."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    run = command(source, out, "--keep-outputs", AUTOGRADER_SECRET=SECRET)
+    assert run.status == 0, run.stderr
+    return run
+
+
+def begun(source: Path, out: Path, *options: str) -> subprocess.Popen[str]:
+    line = [sys.executable, "-m", "autograder", "grade", str(source), "--out", str(out)]
+    environment = os.environ | {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en"}
+    return subprocess.Popen(
+        [*line, "--jobs", "1", *options],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def until(process: subprocess.Popen[str], words: str) -> str:
+    """Read what it says until these words come."""
+    said = ""
+    assert process.stderr is not None
+    while words not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return said
+
+
+def class_file(out: Path) -> bytes:
+    return (out / "class.json").read_bytes()
+
+
+def resumed(source: Path, out: Path) -> Run:
+    return command(source, out, "--resume", AUTOGRADER_SECRET=SECRET)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGTERM, signal.SIGINT)),
+    ],
+)
+def test_a_killed_run_goes_on_where_it_was(
+    source: Path, whole: Run, tmp_path: Path, number: signal.Signals
+) -> None:
+    out = tmp_path / "out"
+    with hand_ins.nothing_left_behind():
+        process = begun(source, out)
+        until(process, "[2/5]")
+        process.send_signal(number)
+        _, rest = process.communicate(timeout=60)
+    if number is not signal.SIGKILL:
+        assert process.returncode == 130 and "--resume" in rest
+        assert 2 <= len(Run(130, "", "", out).scores) < 5  # what is done can be read
+    before = {path: path.stat().st_mtime_ns for path in (out / ".records").iterdir()}
+    assert len(before) >= 2
+    run = resumed(source, out)
+    assert run.status == 0 and class_file(out) == class_file(whole.out)
+    for path, modified in before.items():  # none of these was graded again
+        assert path.stat().st_mtime_ns == modified
+    for name in (*NAMES, SLOW):
+        for report in ("report.md", "report.html"):
+            assert (out / name / report).read_bytes() == (whole.out / name / report).read_bytes()
+    assert not list(out.rglob("*.tmp"))
+
+
+@pytest.mark.slow
+def test_what_has_changed_meanwhile_is_graded_again(
+    source: Path, whole: Run, tmp_path: Path
+) -> None:
+    changed, out = tmp_path / "class", tmp_path / "out"
+    shutil.copytree(source, changed)
+    shutil.copytree(whole.out, out)
+    shutil.copy(source / "alice_right" / "mlp.py", changed / "judy_untouched_stub" / "mlp.py")
+    (out / ".records" / f"{SLOW}.json").write_text("{")
+    before = {path.name: path.stat().st_mtime_ns for path in (out / ".records").iterdir()}
+    run = resumed(changed, out)
+    after = {path.name: path.stat().st_mtime_ns for path in (out / ".records").iterdir()}
+    again = {name for name in after if after[name] != before[name]}
+    assert again == {"judy_untouched_stub.json", f"{SLOW}.json"}
+    assert run.scores == whole.scores | {"judy_untouched_stub": 28}
+    other = command(changed, out, "--resume", AUTOGRADER_SECRET="another secret of the class")
+    assert other.scores == run.scores
+    late = {path.name: path.stat().st_mtime_ns for path in (out / ".records").iterdir()}
+    assert not set(late.items()) & set(after.items())  # other hidden cases: all of them
+
+
+def full_disk(size: int) -> Callable[[], None]:
+    def limit() -> None:
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        )
+
+    return limit
+
+
+def test_a_full_disk_is_named_and_costs_nothing(source: Path, whole: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out / ".cases", out / ".cases")
+    line = [sys.executable, "-m", "autograder", "grade", str(source), "--out", str(out)]
+    with hand_ins.nothing_left_behind():
+        done = subprocess.run(
+            line,
+            cwd=ROOT,
+            env=os.environ | {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en"},
+            capture_output=True,
+            text=True,
+            preexec_fn=full_disk(24_000),  # enough for reports, too little for the class
+        )
+    assert done.returncode == 2, done.stderr
+    assert "File too large" in done.stderr and "--resume" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (out / "class.json").exists() and not list(out.rglob("*.tmp"))
+    assert resumed(source, out).status == 0 and class_file(out) == class_file(whole.out)
+
+
+def test_two_runs_do_not_write_to_one_folder(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = begun(source, out)
+    until(process, "[1/5]")
+    second = command(source, out, AUTOGRADER_SECRET=SECRET)
+    assert second.status == 2 and "another run is writing there" in second.stderr
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+
+
+def test_one_hand_in_is_graded_anew_and_the_others_stay(
+    source: Path, whole: Run, tmp_path: Path
+) -> None:
+    changed, out = tmp_path / "class", tmp_path / "out"
+    shutil.copytree(source, changed)
+    shutil.copytree(whole.out, out)
+    shutil.copy(source / "alice_right" / "mlp.py", changed / "judy_untouched_stub" / "mlp.py")
+    options = ("--only", "judy_untouched_stub")
+    run = command(changed, out, *options, AUTOGRADER_SECRET=SECRET)
+    assert run.status == 0 and "[1/1]" in run.stderr
+    assert run.scores == whole.scores | {"judy_untouched_stub": 28}
+    assert run.stdout.count("judy") == 1 and "alice" in run.stdout
+    wrong = command(changed, out, "--only", "nobody", AUTOGRADER_SECRET=SECRET)
+    assert wrong.status == 2 and "nobody" in wrong.stderr and "alice_right" in wrong.stderr
+
+
+def rescored(out: Path, *options: str) -> Run:
+    line = [sys.executable, "-m", "autograder", "rescore", str(out), *options]
+    environment = os.environ | {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en"}
+    with hand_ins.nothing_left_behind():
+        done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return Run(done.returncode, done.stdout, done.stderr, out)
+
+
+OVERRIDE = """
+[[override]]
+student = "carol_norm_after_rope"
+check = "test_attention_parity"
+points = 2
+reason = "a slip that I explained wrongly"
+by = "Dr. Li"
+"""
+
+
+def test_rescoring_gives_the_same_and_applies_decisions(whole: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    same = rescored(out)
+    assert same.status == 0, same.stderr
+    assert class_file(out) == class_file(whole.out)
+    (out / "overrides.toml").write_text(OVERRIDE)
+    run = rescored(out)
+    expected = whole.scores["carol_norm_after_rope"] + 2
+    assert run.scores == whole.scores | {"carol_norm_after_rope": expected}
+    report = (out / "carol_norm_after_rope" / "report.md").read_text(encoding="utf-8")
+    assert "Dr. Li" in report and "a slip that I explained wrongly" in report
+
+
+@pytest.mark.slow
+def test_decisions_survive_grading_again(source: Path, whole: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    (out / "overrides.toml").write_text(OVERRIDE + OVERRIDE.replace("carol_norm_after_rope", "eve"))
+    run = resumed(source, out)
+    assert run.scores["carol_norm_after_rope"] == whole.scores["carol_norm_after_rope"] + 2
+    assert "eve" in run.stderr  # a decision for nobody is said
+    (out / "overrides.toml").write_text(OVERRIDE.replace("= 2", "= 500"))
+    wrong = resumed(source, out)
+    assert wrong.status == 2 and "points is 500" in wrong.stderr
+    absent = command(source, out, "--overrides", str(tmp_path / "none"), AUTOGRADER_SECRET=SECRET)
+    assert absent.status == 2 and "no such file" in absent.stderr
+
+
+@pytest.mark.slow
+def test_without_kept_outputs_only_decisions_are_applied(whole: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out, ignore=shutil.ignore_patterns(".outputs"))
+    (out / "overrides.toml").write_text(OVERRIDE)
+    run = rescored(out)
+    assert run.status == 0 and "alice_right" in run.stderr
+    assert run.scores["carol_norm_after_rope"] == whole.scores["carol_norm_after_rope"] + 2
+
+
+def test_a_damaged_file_of_outputs_costs_nobody_anything(whole: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    (out / ".outputs" / "alice_right.outputs").write_bytes(b"\1\2")
+    run = rescored(out)
+    assert run.status == 0 and run.scores == whole.scores and "alice_right" in run.stderr
+    nothing = rescored(tmp_path)
+    assert nothing.status == 2 and "give the folder that grade has written" in nothing.stderr
