@@ -2,12 +2,13 @@
 #
 #   docker build -t qwen3-labs .
 #   docker run --rm qwen3-labs doctor
+#   mkdir -p graded
 #   docker run --rm -v "$PWD/hand-ins:/in:ro" -v "$PWD/graded:/out" qwen3-labs \
 #       grade /in --out /out
 #
-# Reports belong to the user 1000. If that is not you: mkdir graded, and add --user "$(id -u)".
-# Nothing more is needed: no --privileged, no --security-opt. A tight profile of your own must
-# let seccomp and landlock_* through (Docker 23 and newer do); `doctor` says what holds.
+# On Linux add --user "$(id -u)": the reports then belong to you, and not to the user 1000.
+# No --privileged, no --security-opt: Docker 23 and newer let a process bind seccomp and
+# Landlock, and a profile of your own has to. `doctor` says what holds.
 FROM python:3.11-slim
 
 # The CPU build: a tenth of the size of the one that pip takes by default.
@@ -15,8 +16,7 @@ ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 
 ENV LANG=C.UTF-8 \
     PIP_NO_CACHE_DIR=1 \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 \
-    PYTHONDONTWRITEBYTECODE=1
+    PIP_DISABLE_PIP_VERSION_CHECK=1
 
 WORKDIR /app
 # First what seldom changes: without these files nothing is installed anew.
