@@ -19,7 +19,7 @@ from autograder.sandbox.reach import python_readable
 STARTED, WENT_ON = "started", "went on"
 OUTLIVES_SECONDS = 0.7  # how long an orphan lives that nothing ends
 LOOP_CPU_SECONDS = 1
-LOOP_PATIENCE = 2.5  # CPU seconds after which a loop ends that nothing ends
+LOOP_PATIENCE = 1.8  # CPU seconds after which a loop ends that nothing ends
 _MEMORY_BYTES = 1 << 30
 
 

@@ -75,9 +75,13 @@ def run(scratch: Scratch, without: Sequence[str] = (), trials: Sequence[Trial] =
 
 
 def _shared(trials: Sequence[Trial]) -> list[list[Trial]]:
-    """Trials that leave their worker alive in one hand-in, each of the others in its own."""
+    """Trials that leave their worker alive in one hand-in, each of the others in its own.
+
+    Where workers are spawned the wall clock alone ends them: a sleep is no other trial than a
+    loop, and is left out.
+    """
     together = [trial for trial in trials if trial.kit and not trial.alone]
-    alone = [[trial] for trial in trials if trial not in together]
+    alone = [[t] for t in trials if t not in together and t.name != "sleep"]
     return [together, *alone] if together else alone
 
 
