@@ -34,6 +34,7 @@ def _started(question: str, without: Sequence[str]) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         env=clean_environment(),
         cwd=ROOT.anchor,
+        start_new_session=True,  # Ctrl-C is ours to handle
         text=True,
         encoding="utf-8",
         errors="replace",

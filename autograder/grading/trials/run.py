@@ -58,8 +58,11 @@ def run(scratch: Scratch, without: Sequence[str] = (), trials: Sequence[Trial] =
         batches = _shared(trials) if spawn else [[trial] for trial in trials]
         # Spawned workers are judged one after the other: two gradings use two processors.
         parts = [batches[::2], batches[1::2]] if spawn and len(batches) > 1 else [batches]
-        with ThreadPoolExecutor(len(parts)) as pool:
-            done = list(pool.map(lambda part: _graded(scratch, part, without), parts))
+        if len(parts) == 1:  # in this thread, so that Ctrl-C ends the engine at once
+            done = [_graded(scratch, parts[0], without)]
+        else:
+            with ThreadPoolExecutor(len(parts)) as pool:
+                done = list(pool.map(lambda part: _graded(scratch, part, without), parts))
         seen = scratch.noticed()
         order = [trial.name for trial in trials]
         findings = [

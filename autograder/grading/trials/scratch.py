@@ -140,6 +140,7 @@ class Scratch:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=os.sep,
+            start_new_session=True,  # Ctrl-C is ours to handle
             **self._user,
         )
         stack.enter_context(process)  # closes its input, which ends it, and waits
