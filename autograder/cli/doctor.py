@@ -83,7 +83,7 @@ def diagnose(language: str) -> Diagnosis:
     """Look, and try; nothing is printed, and nothing stays behind."""
     from autograder.cli import doctor_advice, doctor_facts
     from autograder.course.messages import render
-    from autograder.grading.engine import EngineError, wants_spawn
+    from autograder.grading.crew import EngineError, wants_spawn
     from autograder.grading.trials import probes, verdict
     from autograder.grading.trials.records import State
     from autograder.sandbox.jail import level
@@ -121,7 +121,7 @@ def _tried(layers: Layers) -> tuple[Layers, tuple[Finding, ...]]:
         EngineError: the scratch grading could not start, for want of torch, say.
         OSError, ValueError: the scratch folder could not be made.
     """
-    from autograder.grading.engine import NEEDED, EngineError
+    from autograder.grading.crew import NEEDED, EngineError
     from autograder.grading.trials.probes import Layers
 
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]

@@ -9,8 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,14 @@ def test_spawned_workers_are_tried_too() -> None:
     assert len(states) >= len(TRIALS)  # all but the sleep, and two probes
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that anybody may enter; every session of pytest closes those above ``tmp_path``."""
+    with tempfile.TemporaryDirectory(prefix="doctor-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 def python_of_nobody(folder: Path) -> Path | None:
     """A Python with our packages that the user nobody may run; None if there is none."""
     version = f"python3.{sys.version_info.minor}"
@@ -121,13 +130,13 @@ def python_of_nobody(folder: Path) -> Path | None:
 
 @needs_linux
 @pytest.mark.slow
-def test_it_holds_for_an_ordinary_user_and_for_root_that_becomes_one(tmp_path: Path) -> None:
+def test_it_holds_for_an_ordinary_user_and_for_root_that_becomes_one(
+    open_folder: Path,
+) -> None:
     """Run by root the other tests are root's; run by anybody else they have shown this already."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    for path in (tmp_path, *list(tmp_path.parents)[:2]):
-        path.chmod(0o755)
-    python = python_of_nobody(tmp_path / "venv")
+    python = python_of_nobody(open_folder / "venv")
     if python is None:
         pytest.skip("needs a Python that the user nobody can run")
     for user in ({"user": NOBODY, "group": NOBODY, "extra_groups": ()}, {}):

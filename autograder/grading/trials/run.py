@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from autograder.course.records import HandIn, Isolation, Outcome, Submission
-from autograder.grading.engine import Engine, Options, wants_spawn
+from autograder.grading.crew import Options, wants_spawn
+from autograder.grading.engine import Engine
 from autograder.grading.trials import kit
 from autograder.grading.trials.attempts import ATTEMPTS
 from autograder.grading.trials.forgeries import FORGERIES, HONEST
@@ -91,7 +92,7 @@ def _shared(trials: Sequence[Trial]) -> list[list[Trial]]:
 def _graded(
     scratch: Scratch, batches: Sequence[Sequence[Trial]], without: Sequence[str]
 ) -> tuple[Isolation, list[Finding]]:
-    options = Options(hidden_cases=scratch.hidden, jobs=JOBS, without=tuple(without))
+    options = Options(hidden_cases=scratch.hidden, jobs=JOBS, without=tuple(without), replay=False)
     with Engine(scratch.lab, options) as engine:
         engine.wait_ready()
         places = scratch.places()
