@@ -23,7 +23,7 @@ WITH_WEIGHTS := $(if $(WEIGHTS),--weights "$(WEIGHTS)")
 READY_CORE := $(VENV)/.ready-core
 READY_DEV := $(VENV)/.ready-dev
 
-.PHONY: menu setup setup-dev test debug chat grade demo build audit check check-all bench compat clean
+.PHONY: menu setup setup-dev test debug chat grade demo doctor build audit check check-all bench compat clean
 .DEFAULT_GOAL := menu
 
 menu:
@@ -33,6 +33,7 @@ menu:
 	@echo "              make setup [TORCH_INDEX=u] install what students need (done by the others)"
 	@echo "instructors   make demo                  grade the sample class into graded-demo/"
 	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
+	@echo "              make doctor                try attacks on this machine, say what holds"
 	@echo "authors       make build LAB=2           write stubs and public cases anew"
 	@echo "              make audit LAB=2           prove what a lab promises"
 	@echo "developers    make check | check-all | bench | compat"
@@ -75,6 +76,9 @@ grade: $(READY_CORE)
 # Into a folder of its own unless OUT is given: a graded class must not be overwritten.
 demo: $(READY_CORE)
 	@$(RUN) grade examples/submissions --lab 2 --out "$(DEMO_OUT)" --allow-weak-isolation
+
+doctor: $(READY_CORE)
+	@$(RUN) doctor
 
 build: $(READY_CORE)
 	@$(RUN) build --lab "$(LAB)"

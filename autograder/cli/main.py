@@ -104,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--folder", type=Path, help="where the files lie (default: the lab)")
     chat.add_argument("--weights", type=Path, help="another checkpoint folder")
 
+    doctor = command("doctor", _doctor, "try attacks on this machine and say what holds")
+    doctor.add_argument("--json", action="store_true", help="print one JSON object")
+
     build = command("build", _build, "for authors: write stubs and public cases anew")
     build.add_argument("--force", action="store_true", help="overwrite files that were changed")
 
@@ -179,6 +182,12 @@ def _chat(arguments: argparse.Namespace) -> int:
     checkpoint = arguments.weights or labfile.LABS / "given" / "tiny_qwen3"
     files = {name: str(folder / name) for name in lab.files}
     return chat.run(files, checkpoint, arguments.prompt, arguments.tokens)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from autograder.cli import doctor
+
+    return doctor.run(as_json=arguments.json, language=arguments.lang)
 
 
 def _build(arguments: argparse.Namespace) -> int:
