@@ -99,14 +99,11 @@ class Crew:
         """Wait until both stand; the numbers of cases, and the isolation layers that bind.
 
         Raises:
-            EngineError: one of them could not start.
+            CrewLost: one of them has ended.
         """
-        try:
-            message = self.hear()
-        except CrewLost as lost:
-            message = {"error": str(lost)}
+        message = self.hear()
         if "ready" not in message:
-            raise EngineError(f"the judge did not start: {message.get('error', 'no answer')}")
+            raise CrewLost(message.get("no_worker", "no answer"))
         return message["ready"], tuple(message["layers"])
 
     def tell(self, request: Mapping[str, Any]) -> None:

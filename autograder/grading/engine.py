@@ -25,6 +25,7 @@ from autograder.course.records import (
 from autograder.grading.crew import Crew, CrewLost, EngineError, Options
 from autograder.sandbox.jail import level
 
+STARTS = 3  # of a crew, before we give up
 __all__ = ["Engine", "EngineError", "Options"]
 
 
@@ -57,8 +58,7 @@ class Engine:
         Raises:
             EngineError: one of them could not start.
         """
-        assert self.crew is not None
-        self.counts, layers = self.crew.ready()
+        self.counts, layers = self._ready()
         self.isolation = Isolation(level(layers), layers, self.isolation.worker)
 
     def grade(self, submissions: Iterator[Submission]) -> Iterator[HandIn]:
@@ -111,15 +111,30 @@ class Engine:
 
     def _start_again(self) -> None:
         """A new crew in the place of one that is lost; it has to isolate as the first one did."""
-        assert self.crew is not None
-        self.crew.end(kill=True)
-        self.crew = Crew(self._lab, self._options)
-        _, layers = self.crew.ready()
+        self._replace_crew()
+        _, layers = self._ready()
         if layers != self.isolation.layers:
             raise EngineError(
                 "after a restart other isolation layers bind "
                 f"({', '.join(layers)}) than before ({', '.join(self.isolation.layers)})"
             )
+
+    def _ready(self) -> tuple[Mapping[str, int], tuple[str, ...]]:
+        """Wait for the crew; one that does not come to stand is replaced a few times."""
+        why = ""
+        for _ in range(STARTS):
+            assert self.crew is not None
+            try:
+                return self.crew.ready()
+            except CrewLost as lost:
+                why = str(lost)
+            self._replace_crew()
+        raise EngineError(f"the judge did not start: {why}")
+
+    def _replace_crew(self) -> None:
+        assert self.crew is not None
+        self.crew.end(kill=True)
+        self.crew = Crew(self._lab, self._options)
 
     def _tell(self, working: dict[str, Submission], submission: Submission) -> None:
         working[submission.student] = submission

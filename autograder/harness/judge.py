@@ -76,7 +76,7 @@ class Judge:
         try:
             layers = self._probe(lab)
         except NoWorker as error:
-            self._say({"error": str(error)})
+            self._say({"no_worker": str(error)})
             return True
         self._say({"ready": counts, "layers": layers})
         self._serve(plan)
