@@ -110,7 +110,10 @@ class _Grading:
         try:
             status = self._grade(submissions)
         except EngineError as error:
-            say("cannot_start", text=error)
+            number, count = len(self._done), self._count
+            say(
+                "cannot_go_on" if number else "cannot_start", text=error, number=number, count=count
+            )
             status = 2
         except KeyboardInterrupt:
             say("interrupted", number=len(self._done), count=self._count, out=wanted.out)

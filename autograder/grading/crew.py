@@ -29,7 +29,11 @@ class EngineError(RuntimeError):
 
 
 class CrewLost(Exception):
-    """Judge or zygote ended in the middle of the work; the text says how."""
+    """Judge or zygote ended; the text says how. ``gave_up``: the judge ended by itself."""
+
+    def __init__(self, text: str, *, gave_up: bool = False) -> None:
+        super().__init__(text)
+        self.gave_up = gave_up
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,8 @@ class Crew:
         assert stream is not None
         line = stream.readline()
         if not line.endswith(b"\n"):
-            raise CrewLost(f"the judge ended with {_ending(self.judge.wait())}")
+            code = self.judge.wait()
+            raise CrewLost(f"the judge ended with {_ending(code)}", gave_up=code >= 0)
         answer: dict[str, Any] = json.loads(line)
         return answer
 

@@ -120,7 +120,7 @@ class Engine:
             )
 
     def _ready(self) -> tuple[Mapping[str, int], tuple[str, ...]]:
-        """Wait for the crew; one that does not come to stand is replaced a few times."""
+        """Wait for the crew; one that somebody kills meanwhile is replaced a few times."""
         why = ""
         for _ in range(STARTS):
             assert self.crew is not None
@@ -128,6 +128,8 @@ class Engine:
                 return self.crew.ready()
             except CrewLost as lost:
                 why = str(lost)
+                if lost.gave_up:
+                    break  # it would again
             self._replace_crew()
         raise EngineError(f"the judge did not start: {why}")
 
