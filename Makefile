@@ -23,7 +23,7 @@ WITH_WEIGHTS := $(if $(WEIGHTS),--weights "$(WEIGHTS)")
 READY_CORE := $(VENV)/.ready-core
 READY_DEV := $(VENV)/.ready-dev
 
-.PHONY: menu setup setup-dev test debug chat grade demo doctor build audit check check-all bench compat clean
+.PHONY: menu setup setup-dev test debug chat grade demo doctor build audit check check-all bench chaos soak compat clean
 .DEFAULT_GOAL := menu
 
 menu:
@@ -36,7 +36,7 @@ menu:
 	@echo "              make doctor                try attacks on this machine, say what holds"
 	@echo "authors       make build LAB=2           write stubs and public cases anew"
 	@echo "              make audit LAB=2           prove what a lab promises"
-	@echo "developers    make check | check-all | bench | compat"
+	@echo "developers    make check | check-all | bench | chaos | soak | compat"
 
 # An environment of yours keeps its torch: pip only adds what is missing.
 PINNED := $(if $(filter .venv,$(VENV)),-c constraints.txt)
@@ -104,6 +104,14 @@ check-all: $(READY_DEV)
 
 bench: $(READY_DEV)
 	$(PY) benchmarks/bench.py
+
+# Kills of every kind of process while classes are graded; nothing may be lost or changed.
+chaos: $(READY_DEV)
+	@$(PY) -m tests.chaos
+
+# 2,000 hand-ins in one go: what leaks would have grown by the end.
+soak: $(READY_DEV)
+	@$(PY) benchmarks/soak.py
 
 compat: $(READY_DEV)
 	$(PY) -m autograder.reference.compat
