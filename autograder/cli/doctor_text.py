@@ -144,7 +144,7 @@ def _evidence(finding: Finding, language: str) -> str:
         if finding.promise == SCORE:
             return _say("trial_no_points", language, outcome=_outcome(met[0], language))
         return _say("trial_held", language, evidence=line(", ".join(met)))
-    shown = ", ".join(f"{way.name} ({way.evidence})" for way in found)
+    shown = ", ".join(way.name + (f" ({way.evidence})" if way.evidence else "") for way in found)
     return _say("trial_broke", language, evidence=fitted(shown, _EVIDENCE).rstrip())
 
 
