@@ -47,7 +47,7 @@ def page(diagnosis: Diagnosis, language: str) -> str:
     else:
         lines += _trials(diagnosis, language)
     lines += ["", *(f"- {text}" for text in diagnosis.advice)]
-    lines.append(_verdict(diagnosis, language))
+    lines += [_verdict(diagnosis, language), *_meaning(diagnosis, language)]
     return "\n".join(each.rstrip() for each in lines)
 
 
@@ -144,7 +144,7 @@ def _evidence(finding: Finding, language: str) -> str:
         if finding.promise == SCORE:
             return _say("trial_no_points", language, outcome=_outcome(met[0], language))
         return _say("trial_held", language, evidence=line(", ".join(met)))
-    shown = ", ".join(f"{way.name} ({way.evidence})" for way in found)
+    shown = ", ".join(way.name + (f" ({way.evidence})" if way.evidence else "") for way in found)
     return _say("trial_broke", language, evidence=fitted(shown, _EVIDENCE).rstrip())
 
 
@@ -164,6 +164,15 @@ def _verdict(diagnosis: Diagnosis, language: str) -> str:
     if diagnosis.status == 1:
         return _say("verdict_broke", language, **values, promises=listed[State.BROKE])
     return _say("verdict_not_tried", language, **values, promises=listed[State.NOT_TRIED])
+
+
+def _meaning(diagnosis: Diagnosis, language: str) -> Iterator[str]:
+    """What a level below strong leaves open."""
+    if diagnosis.level == "strong":
+        return
+    absent = [_promise(p.name, language) for p in diagnosis.promises if not p.promised]
+    yield _say("not_promised", language, promises=", ".join(absent))
+    yield _say("level_medium" if diagnosis.level == "medium" else "level_weak", language)
 
 
 def _promise(name: str, language: str) -> str:

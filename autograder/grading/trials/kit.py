@@ -57,7 +57,8 @@ def syscall(x86_64, aarch64, *args):
 
 def tried(function):
     try:
-        return "worked", str(function())[:120]
+        found = function()
+        return "worked", "" if found in (None, 0) else str(found)[:120]
     except (Absent, ImportError, AttributeError) as error:
         return "absent", str(error)[:120]
     except MemoryError:
