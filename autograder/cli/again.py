@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autograder.cli.grade import OUTPUTS, for_a_human, read_class
-from autograder.cli.say import Say
+from autograder.cli.say import say
 from autograder.course import labfile
 from autograder.course.plain import message_from_plain
 from autograder.course.records import CheckResult, ClassRecord, HandIn, Lab, Submission
@@ -40,7 +40,6 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
     Raises:
         ValueError: no graded class, or overrides that cannot be used.
     """
-    say = Say(language)
     with outfolder.claimed(out):
         record = read_class(out)
         lab = labfile.load(labfile.find_lab(record.lab.name))
@@ -51,21 +50,21 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
             try:
                 judged = _judged(lab, kept, out, secret_file)
             except EngineError as error:
-                say("cannot_start", text=error)
+                say(language, "cannot_start", text=error)
                 return 2
         if len(kept) < len(record.hand_ins):
             without = [h.student for h in record.hand_ins if h.student not in judged]
-            say("not_kept", students=outfolder.named(without))
+            say(language, "not_kept", students=outfolder.named(without))
         hand_ins = tuple(
             overrides.applied(judged.get(h.student, h), decided) for h in record.hand_ins
         )
         record = replace(record, lab=lab, hand_ins=hand_ins)
         lost = overrides.strangers(decided, (h.student for h in hand_ins))
         if lost:
-            say("strangers", students=outfolder.named(lost))
+            say(language, "strangers", students=outfolder.named(lost))
         write.class_files(record, out)
         _written(record, out, language)
-        return for_a_human(record, say)
+        return for_a_human(record, language)
 
 
 def _judged(lab: Lab, kept: list[HandIn], out: Path, secret_file: Path | None) -> dict[str, HandIn]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autograder.cli.say import Say
+from autograder.cli.say import say
 from autograder.course import labfile
 from autograder.course.records import (
     CheckResult,
@@ -94,7 +94,6 @@ class _Grading:
         self._wanted = wanted
         self._lab = lab
         self._count = count
-        self._say = Say(wanted.language)
         path = wanted.overrides or wanted.out / overrides.NAME
         if wanted.overrides is not None and not path.exists():
             raise overrides.OverrideError(f"{path}: there is no such file")
@@ -106,27 +105,31 @@ class _Grading:
 
     def run(self, submissions: Iterator[Submission]) -> int:
         """Grade all, write what is there whatever happens meanwhile; the exit status."""
-        wanted, say = self._wanted, self._say
+        wanted, language = self._wanted, self._wanted.language
         try:
             status = self._grade(submissions)
         except EngineError as error:
             number, count = len(self._done), self._count
             say(
-                "cannot_go_on" if number else "cannot_start", text=error, number=number, count=count
+                language,
+                "cannot_go_on" if number else "cannot_start",
+                text=error,
+                number=number,
+                count=count,
             )
             status = 2
         except KeyboardInterrupt:
-            say("interrupted", number=len(self._done), count=self._count, out=wanted.out)
+            say(language, "interrupted", number=len(self._done), count=self._count, out=wanted.out)
             status = 130
         except OSError as error:
-            say("disk", out=wanted.out, text=error.strerror, number=len(self._done))
+            say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
             return 2
         if not self._done or status == 3:
             return status
         try:
             return self._finish(status)
         except OSError as error:
-            say("disk", out=wanted.out, text=error.strerror, number=len(self._done))
+            say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
             return 2
 
     def _grade(self, submissions: Iterator[Submission]) -> int:
@@ -139,7 +142,7 @@ class _Grading:
                 real = prepare.real_weights(lab.name, wanted.out, wanted.weights)
             except prepare.PrepareError as error:  # those checks stay ungraded, others count
                 no_weights = Message("check.weights_unusable", {"text": str(error)})
-                self._say("no_weights", text=error)
+                say(wanted.language, "no_weights", text=error)
         options = Options(
             hidden_cases=hidden,
             real=real,
@@ -150,7 +153,7 @@ class _Grading:
         with Engine(lab, options) as engine:
             engine.wait_ready()
             if LEVELS.index(engine.isolation.level) < LEVELS.index(wanted.least):
-                self._say("too_weak", level=engine.isolation.level, least=wanted.least)
+                say(wanted.language, "too_weak", level=engine.isolation.level, least=wanted.least)
                 return 3
             self._record = replace(
                 self._record,
@@ -190,7 +193,8 @@ class _Grading:
         self._done[hand_in.student] = hand_in
         write.student_reports(self._record, hand_in, self._wanted.out, self._wanted.language)
         score = score_of(self._lab, hand_in)
-        self._say(
+        say(
+            self._wanted.language,
             "progress_undecided" if score.undecided else "progress",
             number=len(self._done),
             count=self._count,
@@ -207,7 +211,7 @@ class _Grading:
 
     def _finish(self, status: int) -> int:
         """Write the class's files, say what a human has to look at."""
-        wanted, say = self._wanted, self._say
+        wanted, language = self._wanted, self._wanted.language
         graded = self._kept | self._done
         hand_ins = tuple(graded[student] for student in sorted(graded))
         self._record = replace(self._record, hand_ins=hand_ins)
@@ -215,23 +219,23 @@ class _Grading:
         if status:
             return status
         print(class_table(self._record, wanted.language))
-        say("written", out=wanted.out, files=", ".join(path.name for path in files))
+        say(language, "written", out=wanted.out, files=", ".join(path.name for path in files))
         isolation = self._record.isolation
-        say("isolation", level=isolation.level, layers=", ".join(isolation.layers))
+        say(language, "isolation", level=isolation.level, layers=", ".join(isolation.layers))
         lost = overrides.strangers(self._overrides, graded)
         if lost:
-            say("strangers", students=outfolder.named(lost))
-        return for_a_human(self._record, say)
+            say(language, "strangers", students=outfolder.named(lost))
+        return for_a_human(self._record, language)
 
 
-def for_a_human(record: ClassRecord, say: Say) -> int:
+def for_a_human(record: ClassRecord, language: str) -> int:
     """Name the hand-ins that need somebody: the exit status, 1 if there are any."""
     undecided = [h.student for h in record.hand_ins if score_of(record.lab, h).undecided]
     if undecided:
-        say("undecided", students=outfolder.named(undecided))
+        say(language, "undecided", students=outfolder.named(undecided))
     unread = [h.student for h in record.hand_ins if _unread(h)]
     if unread:
-        say("unread", students=outfolder.named(unread))
+        say(language, "unread", students=outfolder.named(unread))
     return 1 if undecided or unread else 0
 
 

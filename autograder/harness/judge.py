@@ -146,8 +146,11 @@ class Judge:
         return partial(SpawnedLink, ROOT, self._memory_bytes, self._mapping)
 
     def _say(self, message: dict[str, Any]) -> None:
-        self._out.write(json.dumps(message) + "\n")
-        self._out.flush()
+        try:
+            self._out.write(json.dumps(message) + "\n")
+            self._out.flush()
+        except BrokenPipeError:  # nobody listens any more; our forks end with us
+            os._exit(0)
 
 
 def main(argv: list[str]) -> int:
