@@ -52,7 +52,7 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
             except EngineError as error:
                 say(language, "cannot_start", text=error)
                 return 2
-        if len(kept) < len(record.hand_ins):
+        if len(judged) < len(record.hand_ins):
             without = [h.student for h in record.hand_ins if h.student not in judged]
             say(language, "not_kept", students=outfolder.named(without))
         hand_ins = tuple(

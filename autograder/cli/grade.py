@@ -101,7 +101,8 @@ class _Grading:
         self._record = ClassRecord(lab, Isolation("weak", (), "fork"), versions(), ())
         self._kept = {h.student: h for h in before.hand_ins} if before else {}
         self._before = before
-        self._done: dict[str, HandIn] = {}
+        self._done: set[str] = set()
+        self._book: journal.Journal | None = None
 
     def run(self, submissions: Iterator[Submission]) -> int:
         """Grade all, write what is there whatever happens meanwhile; the exit status."""
@@ -164,7 +165,7 @@ class _Grading:
             asked = [hidden, *([real.cases] if real else [])]
             releases = versions() | {"layers": ",".join(engine.isolation.layers)}
             state = journal.context(lab, asked, releases)
-            book = journal.Journal(wanted.out / journal.FOLDER, lab, state)
+            self._book = book = journal.Journal(wanted.out / journal.FOLDER, lab, state)
             open_ones: dict[str, Submission] = {}
             for hand_in in engine.grade(self._not_known(submissions, book, open_ones)):
                 hand_in = replace(hand_in, results=_with_reason(hand_in.results, no_weights))
@@ -190,7 +191,7 @@ class _Grading:
     def _take(self, hand_in: HandIn) -> None:
         """One more is done: its reports are written at once."""
         hand_in = overrides.applied(hand_in, self._overrides)
-        self._done[hand_in.student] = hand_in
+        self._done.add(hand_in.student)
         write.student_reports(self._record, hand_in, self._wanted.out, self._wanted.language)
         score = score_of(self._lab, hand_in)
         say(
@@ -212,8 +213,13 @@ class _Grading:
     def _finish(self, status: int) -> int:
         """Write the class's files, say what a human has to look at."""
         wanted, language = self._wanted, self._wanted.language
-        graded = self._kept | self._done
-        hand_ins = tuple(graded[student] for student in sorted(graded))
+        assert self._book is not None
+        hand_ins = journal.Recorded(
+            self._book,
+            self._done,
+            self._kept,
+            lambda hand_in: overrides.applied(hand_in, self._overrides),
+        )
         self._record = replace(self._record, hand_ins=hand_ins)
         files = write.class_files(self._record, wanted.out)
         if status:
@@ -222,7 +228,7 @@ class _Grading:
         say(language, "written", out=wanted.out, files=", ".join(path.name for path in files))
         isolation = self._record.isolation
         say(language, "isolation", level=isolation.level, layers=", ".join(isolation.layers))
-        lost = overrides.strangers(self._overrides, graded)
+        lost = overrides.strangers(self._overrides, {*self._kept, *self._done})
         if lost:
             say(language, "strangers", students=outfolder.named(lost))
         return for_a_human(self._record, language)

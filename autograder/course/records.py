@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -238,12 +238,15 @@ class Isolation:
 
 @dataclass(frozen=True)
 class ClassRecord:
-    """Everything a report needs: what ``class.json`` holds."""
+    """Everything a report needs: what ``class.json`` holds.
+
+    ``hand_ins`` may be read from disk one by one, so that a large class needs no large memory.
+    """
 
     lab: Lab
     isolation: Isolation
     versions: Mapping[str, str]
-    hand_ins: tuple[HandIn, ...]
+    hand_ins: Sequence[HandIn]
     hidden_cases: int = 0
     public_cases: int = 0
     missing: tuple[Student, ...] = ()  # on the roster, but without a hand-in

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from autograder.course.labfile import ROOT
 from autograder.course.plain import message_to_plain
@@ -75,6 +75,15 @@ class Journal:
             return None
         return hand_in
 
+    def read(self, student: str) -> HandIn:
+        """The record of a student, whatever it was made of.
+
+        Raises:
+            OSError, ValueError: it is absent or damaged: somebody has changed the folder.
+        """
+        data = json.loads(self._path(student).read_text(encoding="utf-8"))
+        return hand_in_from_plain(data["hand_in"])
+
     def keep(self, submission: Submission, hand_in: HandIn) -> None:
         """Write the record of a hand-in.
 
@@ -84,7 +93,7 @@ class Journal:
         self._folder.mkdir(parents=True, exist_ok=True)
         data = {"key": self._key(submission), "hand_in": hand_in_to_plain(self._lab, hand_in)}
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
-        write_atomic(self._path(submission.student), text)
+        write_atomic(self._path(submission.student), text, durable=True)
 
     def _path(self, student: str) -> Path:
         return self._folder / f"{student}.json"
@@ -99,6 +108,47 @@ class Journal:
         }
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(self._context + text.encode()).hexdigest()
+
+
+class Recorded(Sequence[HandIn]):
+    """Hand-ins by student, read from the journal whenever they are looked at.
+
+    Args:
+        book: holds those of ``students``.
+        students: who was graded.
+        others: records that are at hand already.
+        finish: what is done to a record of the journal before it is shown.
+    """
+
+    def __init__(
+        self,
+        book: Journal,
+        students: Iterable[str],
+        others: Mapping[str, HandIn],
+        finish: Callable[[HandIn], HandIn],
+    ) -> None:
+        self._book = book
+        self._others = others
+        self._finish = finish
+        self._graded = frozenset(students)
+        self._order = sorted(self._graded | set(others))
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, index: int) -> HandIn: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[HandIn]: ...
+    def __getitem__(self, index: int | slice) -> HandIn | list[HandIn]:
+        if isinstance(index, slice):
+            return [self._one(student) for student in self._order[index]]
+        return self._one(self._order[index])
+
+    def _one(self, student: str) -> HandIn:
+        if student in self._graded:
+            return self._finish(self._book.read(student))
+        return self._others[student]
 
 
 def _our_fault(result: CheckResult) -> bool:

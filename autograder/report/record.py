@@ -33,8 +33,9 @@ derives them again from the checks and results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ from autograder.course.records import (
 )
 from autograder.course.score import needs_human, score_of
 
+_JSON: dict[str, Any] = {"ensure_ascii": False, "indent": 1, "allow_nan": False}
 SCHEMA = "qwen3-labs.class"
 VERSION = 1
 
@@ -75,6 +77,17 @@ def to_json(record: ClassRecord) -> dict[str, Any]:
         "missing": [asdict(student) for student in record.missing],
         "hand_ins": [hand_in_to_plain(record.lab, hand_in) for hand_in in record.hand_ins],
     }
+
+
+def text_of(record: ClassRecord) -> Iterator[str]:
+    """The JSON text of the record in pieces, one hand-in at a time."""
+    head = json.dumps(to_json(replace(record, hand_ins=())), **_JSON)
+    before, after = head.rsplit("[]", 1)  # the list of hand-ins is the last value
+    yield before + "["
+    for number, hand_in in enumerate(record.hand_ins):
+        yield ",\n" if number else "\n"
+        yield json.dumps(hand_in_to_plain(record.lab, hand_in), **_JSON)
+    yield "\n]" + after + "\n"
 
 
 def from_json(data: Mapping[str, Any]) -> ClassRecord:

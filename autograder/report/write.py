@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from autograder.course.records import ClassRecord, HandIn
 from autograder.report import csv_scores, html, markdown
-from autograder.report.record import to_json
+from autograder.report.record import text_of
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8 beside ``path`` and move it there, so nobody reads half a file.
+def write_atomic(path: Path, text: str | Iterable[str], *, durable: bool = False) -> None:
+    """Write ``text``, whole or in pieces, beside ``path`` and move it there.
 
-    A lone surrogate, which UTF-8 cannot hold, is written as ``\\udXXX`` (right in JSON).
+    So nobody ever reads half a file; one that is ``durable`` is whole after a power cut, too.
+    The text is UTF-8, and a lone surrogate, which UTF-8 cannot hold, is written as ``\\udXXX``
+    (right in JSON).
     """
     # One run at a time writes there, so what a killed one has left is written over.
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with open(temporary, "wb") as stream:
-            stream.write(text.encode("utf-8", "backslashreplace"))
+            for piece in (text,) if isinstance(text, str) else text:
+                stream.write(piece.encode("utf-8", "backslashreplace"))
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -52,8 +58,7 @@ def student_reports(
 def class_files(record: ClassRecord, out: Path) -> tuple[Path, Path]:
     """Write ``OUT/class.json`` and ``OUT/scores.csv``."""
     out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(to_json(record), ensure_ascii=False, indent=1, allow_nan=False)
     paths = out / "class.json", out / "scores.csv"
-    write_atomic(paths[0], text + "\n")
-    write_atomic(paths[1], csv_scores.scores(record))
+    write_atomic(paths[0], text_of(record), durable=True)
+    write_atomic(paths[1], csv_scores.scores(record), durable=True)
     return paths
