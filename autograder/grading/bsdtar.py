@@ -28,8 +28,9 @@ MEMORY_BYTES = 1 << 30
 MAX_OUTPUT_BYTES = 64 << 20
 _MAX_ERRORS = 1 << 16
 
-# Only what may matter is unpacked; the rest of an archive may be large.
-_WANTED = ("*.py*", "*.PY*", "*.ipynb", "*.txt", "*.zip", "*.tar", "*.tgz", "*.gz")
+# Rubbish of tools is not unpacked; what counts as a file of the hand-in is decided as elsewhere.
+_RUBBISH = (".git", ".venv", "__pycache__", "__MACOSX", ".ipynb_checkpoints")
+
 _LOCKED = re.compile(rb"passphrase|password|encrypt", re.IGNORECASE)
 
 # Runs between fork and exec in a process of its own, since doing so in ours is not safe while
@@ -67,8 +68,8 @@ def as_tar(archive: BinaryIO, shown: str) -> bytes:
         raise RefusedError("encrypted", file=shown)
     with _on_a_descriptor(archive) as stdin:
         command = [found, "-c", "-f", "-", "--format", "pax"]
-        for pattern in _WANTED:
-            command += ["--include", pattern]
+        for name in _RUBBISH:
+            command += ["--exclude", name]
         launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(CPU_SECONDS), str(MEMORY_BYTES)]
         process = subprocess.Popen(
             [*launch, *command, "@-"],
@@ -143,7 +144,9 @@ def _is_locked_rar(archive: BinaryIO) -> bool:
 def _on_a_descriptor(archive: BinaryIO) -> IO[bytes]:
     """A file that bsdtar can seek in; an archive out of an archive lies in memory if it can."""
     try:
-        return os.fdopen(os.dup(archive.fileno()), "rb")
+        descriptor = os.dup(archive.fileno())
+        os.lseek(descriptor, 0, os.SEEK_SET)  # a buffered stream only pretends to have sought
+        return os.fdopen(descriptor, "rb")
     except OSError:  # io.UnsupportedOperation is one
         pass
     copy: IO[bytes]

@@ -99,7 +99,10 @@ class Inflow:
             RefusedError: damaged, or a cap is passed.
         """
         if self._unpacking is None and not self._ready:
-            self._raw.seek(size, 1)
+            try:
+                self._raw.seek(size, 1)
+            except (OSError, OverflowError, ValueError):  # farther than any file reaches
+                raise RefusedError("broken_archive", file=self._shown) from None
             return
         while size > 0 and (data := self.read(min(size, _CHUNK))):
             size -= len(data)
