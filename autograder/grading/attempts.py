@@ -50,8 +50,9 @@ def numbered(entries: Sequence[Entry]) -> list[Entry]:
         group = [entries[place] for place in places]
         times = _times(group)
         if len(group) > 1 and times is not None and len({e.origin.attempt for e in group}) == 1:
-            for number, (_, place) in enumerate(sorted(zip(times, places, strict=True)), 1):
-                origin = replace(entries[place].origin, attempt=number)
+            order = sorted(set(times))
+            for place, time in zip(places, times, strict=True):
+                origin = replace(entries[place].origin, attempt=1 + order.index(time))
                 known[place] = replace(entries[place], origin=origin)
     return list(known.values())
 
@@ -67,11 +68,12 @@ def last(entries: Iterable[Entry]) -> list[Entry]:
     for places in _by_people(listed).values():
         group = [listed[place] for place in places]
         latest = _latest(group)
-        if len(latest) == 1 < len(group):
-            values = {"attempt": latest[0].origin.attempt, "count": len(group) - 1}
-            kept.append(_restored(latest[0], group, Message("intake.last_attempt", values)))
+        values = {"attempt": latest[0].origin.attempt, "count": len(group) - len(latest)}
+        note = Message("intake.last_attempt", values) if values["count"] else None
+        if len(latest) == 1:
+            kept.append(_restored(latest[0], group, note) if note else latest[0])
         else:
-            kept += [_with_note(one, _twice(one, latest)) for one in latest]
+            kept += [_with_note(_with_note(one, note), _twice(one, latest)) for one in latest]
     return sorted(_in_two_groups(kept), key=lambda one: one.student)
 
 
