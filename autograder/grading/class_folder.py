@@ -22,6 +22,7 @@ class ClassFolder(Protocol):
 
     def children(self, folder: str) -> list[Found]: ...
     def read(self, path: str, limit: int) -> bytes | None: ...
+    def outside(self) -> list[str]: ...
 
 
 class OnDisk:
@@ -50,6 +51,10 @@ class OnDisk:
         except RefusedError:
             return None
 
+    def outside(self) -> list[str]:
+        """Nothing on disk has a name that points out of its folder."""
+        return []
+
 
 class InArchive:
     """A zip or tar, nothing of which is ever extracted."""
@@ -74,6 +79,11 @@ class InArchive:
             return self.archive.read(at[0], path, limit) if len(at) == 1 else None
         except RefusedError:
             return None
+
+    def outside(self) -> list[str]:
+        """Members whose names point out of the archive, and lie in no folder of it."""
+        paths = (one.path for one in self.archive.found if one.kind is Kind.OUTSIDE)
+        return [path for path in paths if path.split("/")[0] in ("", "..") or ":" in path]
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

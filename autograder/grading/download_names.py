@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from autograder.course.records import Student
 from autograder.grading.timestamps import iso
 
+MAX_CHARACTERS = 255  # longer names can only be an archive's; no course system makes them
 # The names that nbgrader's zipcollect has, and `attempt`.
 GROUPS = ("student_id", "file_id", "first_name", "last_name", "email", "timestamp", "attempt")
 
@@ -67,12 +68,14 @@ class Download:
 
 def parse(name: str) -> Download | None:
     """What ``name`` tells by the rules of the course systems above, or None."""
+    if len(name) > MAX_CHARACTERS:
+        return None
     return _canvas(name) or _moodle(name) or _nbgrader(name) or _chinese(name)
 
 
 def by_pattern(pattern: re.Pattern[str], name: str) -> Download | None:
     """What ``name`` tells by the instructor's own pattern, or None if it does not match."""
-    match = pattern.search(name[:255])
+    match = pattern.search(name[:MAX_CHARACTERS])
     if match is None or not match["student_id"]:
         return None
     told: Mapping[str, str] = {key: text or "" for key, text in match.groupdict().items()}

@@ -89,10 +89,11 @@ def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
     else:
         hand_ins = layout.hand_ins
         remarks += layout.remarks
-        if layout.strays:
-            names = ", ".join(map(shown, layout.strays[:_LISTED]))
-            more = ", …" if len(layout.strays) > _LISTED else ""
-            values = {"count": len(layout.strays), "names": names + more}
+        strays = [*layout.strays, *(place.outside() if place else ())]
+        if strays:
+            names = ", ".join(map(shown, strays[:_LISTED]))
+            more = ", …" if len(strays) > _LISTED else ""
+            values = {"count": len(strays), "names": names + more}
             remarks.append(Message("intake.strays", values))
     if not hand_ins:
         raise SourceError("no_hand_ins", source)

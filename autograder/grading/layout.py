@@ -46,6 +46,14 @@ def survey(place: ClassFolder, lab: Lab, pattern: re.Pattern[str] | None) -> Lay
     return by_names(children, lab, pattern)
 
 
+def _listed(place: ClassFolder, folder: Found) -> list[Found]:
+    """The children of somebody's folder; that it cannot be listed is said when it is read."""
+    try:
+        return place.children(folder.path)
+    except OSError:
+        return []
+
+
 def _folders(children: Iterable[Found]) -> list[Found]:
     return [one for one in children if one.kind is Kind.FOLDER]
 
@@ -56,10 +64,7 @@ def _packed(children: Iterable[Found]) -> list[Found]:
 
 def _holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
     """Whether a lone folder is a wrapper around a class rather than the one hand-in."""
-    try:
-        children = place.children(folder.path)
-    except OSError:
-        return False
+    children = _listed(place, folder)
     if any(one.name in (METADATA, "submitted") for one in children) or folder.name == "submitted":
         return True
     if any(one.name in lab.files for one in children):
@@ -67,7 +72,7 @@ def _holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
     if _told(children) or _several(place, children, lab):
         return True
     folders = _folders(children)  # one more wrapper, perhaps
-    return len(folders) == len(children) == 1 and _told(place.children(folders[0].path))
+    return len(folders) == len(children) == 1 and _told(_listed(place, folders[0]))
 
 
 def _several(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
@@ -79,10 +84,7 @@ def _holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]
     """The folders with a file of the lab, or with one a folder further down."""
 
     def within(folder: Found, depth: int) -> bool:
-        try:
-            inner = place.children(folder.path)
-        except OSError:
-            return False
+        inner = _listed(place, folder)
         return any(one.name in lab.files for one in inner) or (
             depth > 0 and any(within(one, depth - 1) for one in _folders(inner))
         )
@@ -149,11 +151,11 @@ def _nbgrader(
 ) -> Layout:
     """``submitted/<student>/<assignment>/``; of several assignments, the one called as the lab."""
     layout = by_names(students, lab, pattern)
-    folders = {one.path for one in _folders(students)}  # never through a link
+    folders = {one.path: one for one in _folders(students)}  # never through a link
     hand_ins = []
     for one in layout.hand_ins:
         path = one.pieces[0].path
-        inner = _folders(place.children(path)) if path in folders else []
+        inner = _folders(_listed(place, folders[path])) if path in folders else []
         mine = [f for f in inner if f"{lab.name}_".startswith(f"{f.name}_")]
         chosen = mine[0].path if mine else inner[0].path if len(inner) == 1 else path
         stamp = (place.read(f"{chosen}/{TIMESTAMP}", 1000) if path in folders else None) or b""

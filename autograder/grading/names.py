@@ -40,6 +40,7 @@ def skeleton(name: str) -> str:
     """Equal for names that a reader takes for the same: width, case, script, invisible signs."""
     if name.isascii() and name.isprintable():
         return name.lower()
+    name = name[: 4 * MAX_SHOWN]
     folded = unicodedata.normalize("NFKC", name).casefold()
     kept = (one for one in folded if unicodedata.category(one) not in ("Cf", "Cc", "Mn"))
     return "".join(kept).translate(_ALIKE)
@@ -54,6 +55,8 @@ def is_meant(name: str, file: str) -> bool:
     """Whether a student may have meant ``file``: other case, a copy's number, a small slip."""
     import difflib  # only needed when something is wrong
 
+    if len(name) > MAX_SHOWN:  # nobody means so much, and comparing would take long
+        return False
     lowered = unicodedata.normalize("NFKC", name).lower()
     if lowered.startswith("test_"):
         return False

@@ -9,7 +9,7 @@ from typing import Any
 from autograder.course.records import Message
 from autograder.grading.choose import AbsentError, listed
 from autograder.grading.decode import MAX_SOURCE_BYTES, RefusedError, decode
-from autograder.grading.names import shown
+from autograder.grading.names import is_lookalike, is_meant, shown
 from autograder.grading.tree import MAX_DEPTH, MAX_NOTEBOOK_BYTES, Found, Kind, Tree
 
 MAX_NOTEBOOKS = 8  # of one hand-in that are looked into
@@ -30,6 +30,9 @@ def sources(text: str, name: str) -> dict[str, str]:
         RefusedError: no notebook, or a file grows over the cap of a source file.
     """
     files: dict[str, str] = {}
+    # Loading nbformat takes a second, which most notebooks are not worth.
+    if "%%" not in text and '"cells"' in text:
+        return files
     for cell in _cells(text, name):
         code = cell.lstrip("\n")
         if match := _WRITEFILE.match(code):
@@ -44,7 +47,7 @@ def sources(text: str, name: str) -> dict[str, str]:
 
 def _cells(text: str, name: str) -> list[str]:
     """The text of the code cells, in order, of a notebook of format 3 or 4."""
-    nbformat: Any = import_module("nbformat")  # a second that most classes do not need
+    nbformat: Any = import_module("nbformat")
     reader: Any = import_module("nbformat.reader")
 
     try:
@@ -95,9 +98,10 @@ class Notebooks:
         books = [found for found, _, _ in self._notebooks()]
         if not books:
             return absent
-        meant = str(absent.reason.values.get("found", ""))
-        named = [found for found in self._tree.found if found.name.lower().endswith(".py")]
-        if absent.reason.key != "intake.missing_among" and meant != listed(books):
+        named = [one.name for one in self._tree.found if one.name.lower().endswith(".py")]
+        if absent.reason.key == "intake.behind_symlink" or any(
+            is_meant(name, file) or is_lookalike(name, file) for name in named
+        ):
             return absent  # a Python file that only has the wrong name is the better hint
         for _, written, _ in self._notebooks():
             if isinstance(written, RefusedError) and not named:

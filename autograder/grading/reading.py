@@ -6,6 +6,8 @@ looked for in the hand-in itself, then in cells of its notebooks, then in archiv
 
 from __future__ import annotations
 
+import os
+import re
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -22,6 +24,8 @@ from autograder.grading.tree import MAX_DEPTH, MAX_PACKED_BYTES, PACKED, Found, 
 
 MAX_NESTING = 3  # archives in archives
 MAX_INNER = 8  # archives inside one hand-in that are opened
+
+_ONE_FILE = re.compile(r"\.(?:gz|bz2|xz)$", re.IGNORECASE)
 
 
 def read(entry: Entry, lab: Lab) -> Submission:
@@ -59,11 +63,11 @@ def _open(entry: Entry, trees: ExitStack) -> tuple[Tree, str]:
     """The hand-in as a tree, closed with the stack, and what to call it."""
     tree: Tree
     name = shown(entry.origin.name or entry.path.name)
-    if entry.path.is_symlink():
+    if os.path.islink(entry.path):
         raise RefusedError("symlink", file=name)
     if entry.pieces:
         tree = PieceTree(entry.path, entry.pieces)
-    elif entry.path.is_dir():
+    elif os.path.isdir(entry.path):  # never raises, unlike `Path.is_dir`
         tree = FolderTree(entry.path)
     else:
         tree = open_packed(entry.path, name)
@@ -183,7 +187,10 @@ def _note(key: str, **values: object) -> Message:
 
 def _is_packed(found: Found) -> bool:
     usable = found.kind is Kind.FILE or (found.depth == 0 and found.kind is not Kind.FOLDER)
-    return usable and found.depth <= MAX_DEPTH and PACKED.search(found.name) is not None
+    if not usable or found.depth > MAX_DEPTH or PACKED.search(found.name) is None:
+        return False
+    # `data.csv.gz` is one packed file, no archive.
+    return _ONE_FILE.search(found.name) is None or ".tar." in found.name.lower()
 
 
 def _is_source(found: Found) -> bool:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from autograder.course.messages import render
 from autograder.grading import class_archive, inflow, tar
-from autograder.grading.intake import find, read
+from autograder.grading.intake import find, read, survey
 from tests.archives import (
     GOOD,
     LAB,
@@ -503,3 +504,44 @@ def test_memory_does_not_grow_with_the_class(tmp_path: Path) -> None:
     count, kib = map(int, done.stdout.split())
     assert count == 120
     assert kib < 300 * 1024  # of an archive of 360 MiB
+
+
+def test_names_that_point_out_of_a_class_archive_are_named(tmp_path: Path) -> None:
+    files = {**under("ann"), **under("bob"), "../eve/a.py": b"", "/abs.py": b"", "C:/x.py": b""}
+    for pack, name in ((zipped, "c.zip"), (tarred, "c.tar")):
+        (remark,) = survey(placed(tmp_path / name, pack(files)), LAB).remarks
+        text = render(remark, "en")
+        assert text.startswith("3 files")
+        assert all(one in text for one in ("../eve/a.py", "/abs.py", "C:/x.py"))
+
+
+def test_names_as_long_as_an_archive_allows(tmp_path: Path) -> None:
+    names = [".py" * 20_000, "_1" * 30_000, "张" * 20_000, "%s_assignsubmission_" % ("a" * 60_000)]
+    files = {**{f"{name}.py": b"" for name in names}, "mlp.py": b"M = 2\n"}
+    start = time.process_time()
+    assert taken(placed(tmp_path / "li.zip", zipped(files))).files == {"mlp.py": "M = 2\n"}
+    classed = {**under("ann"), **under("bob"), **files}
+    assert list(class_of(placed(tmp_path / "c.zip", zipped(classed)))) == ["ann", "bob"]
+    assert time.process_time() - start < 2
+
+
+def test_one_packed_file_is_no_archive(tmp_path: Path) -> None:
+    path = laid(tmp_path / "li", {"data.csv.gz": gzip.compress(b"1,2")})
+    assert problem(path).startswith("missing: attention.py")
+
+
+def test_a_folder_that_may_not_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = {**under("course/submitted/ann/lab2"), **under("course/submitted/bob/lab2")}
+    source = laid(tmp_path / "c", tree)
+    real = os.scandir
+
+    def refuse(path: str) -> object:
+        if "ann" in str(path):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    for where in (source, source / "course" / "submitted"):
+        submissions = class_of(where)
+        assert keys(submissions["ann"].problems.values()) == ["unreadable"]
+        assert submissions["bob"].files == RIGHT
