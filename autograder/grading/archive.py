@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from autograder.grading.decode import RefusedError
+from autograder.grading.names import readable
 from autograder.grading.tree import MAX_ENTRIES, Found, Kind, kind_of, member
 
 MAX_RATIO = 200  # real Python text packs 3 to 10 times
@@ -211,4 +212,4 @@ def _member_path(info: zipfile.ZipInfo) -> str:
                 break
             except UnicodeDecodeError:
                 continue
-    return name.replace("\\", "/")
+    return readable(name.replace("\\", "/"))

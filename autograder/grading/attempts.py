@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from autograder.course.records import HandIn, Lab, Message, Origin
 from autograder.course.score import score_of
 from autograder.grading.entry import Entry
+from autograder.grading.names import shown
 from autograder.grading.timestamps import moment
 
 People = frozenset[str]
@@ -169,7 +170,7 @@ def _twice(one: Entry, group: Sequence[Entry]) -> Message | None:
     others = [each.origin.name or each.student for each in group if each is not one]
     if not others:
         return None
-    who = ", ".join(student.id for student in one.origin.students) or one.student
+    who = ", ".join(shown(student.id) for student in one.origin.students) or one.student
     return Message("intake.same_student", {"who": who, "others": ", ".join(others)})
 
 
@@ -184,6 +185,6 @@ def _in_two_groups(kept: Sequence[_T]) -> list[_T]:
         if len({people(kept[place]) for place in places}) > 1:
             for place in places:
                 others = [kept[p].origin.name or kept[p].student for p in places if p != place]
-                values = {"who": person, "others": ", ".join(others)}
+                values = {"who": shown(person), "others": ", ".join(others)}
                 noted[place] = _with_note(noted[place], Message("intake.same_student", values))
     return noted

@@ -1,9 +1,8 @@
 """RAR and 7z through `bsdtar`, where it is installed: their members come as a tar on stdout.
 
 `bsdtar -c @-` reads an archive on its standard input and writes it again as a tar: no name of a
-member is ever an argument, and nothing touches the disk. The process has no environment, no
-privileges where we have any to give up, and limits of CPU, memory and time; what it writes is
-capped. Its tar is then walked like any other.
+member is ever an argument, and nothing touches the disk. The process is confined (see
+``sandbox.confine``), its time and its output are capped, and its tar is walked like any other.
 Source: bsdtar(1), libarchive 3.
 """
 
@@ -20,7 +19,9 @@ import tempfile
 import time
 from typing import IO, BinaryIO
 
+from autograder.course.labfile import ROOT
 from autograder.grading.decode import RefusedError
+from autograder.sandbox import spawned
 
 CPU_SECONDS = 20
 WALL_SECONDS = 60.0
@@ -32,22 +33,6 @@ _MAX_ERRORS = 1 << 16
 _RUBBISH = (".git", ".venv", "__pycache__", "__MACOSX", ".ipynb_checkpoints")
 
 _LOCKED = re.compile(rb"passphrase|password|encrypt", re.IGNORECASE)
-
-# Runs between fork and exec in a process of its own, since doing so in ours is not safe while
-# other threads run. What cannot be had on a system is left out.
-_LAUNCH = """
-import os, resource, sys
-cpu, memory, program, *rest = sys.argv[1:]
-wanted = {"CPU": int(cpu), "AS": int(memory), "FSIZE": 0, "CORE": 0, "NOFILE": 32}
-if os.geteuid() == 0:
-    os.setgroups([]), os.setgid(65534), os.setuid(65534)
-for name, value in wanted.items():
-    try:
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
-    except (AttributeError, OSError, ValueError):
-        pass
-os.execve(program, [program, *rest], {"LC_ALL": "C.UTF-8"})
-"""
 
 
 def program() -> str | None:
@@ -70,9 +55,11 @@ def as_tar(archive: BinaryIO, shown: str) -> bytes:
         command = [found, "-c", "-f", "-", "--format", "pax"]
         for name in _RUBBISH:
             command += ["--exclude", name]
-        launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(CPU_SECONDS), str(MEMORY_BYTES)]
+        limits = (str(CPU_SECONDS), str(MEMORY_BYTES))
         process = subprocess.Popen(
-            [*launch, *command, "@-"],
+            # Limits are set in a process of their own: between fork and exec in ours that is
+            # not safe while other threads run.
+            spawned.command("confine", ROOT, *limits, *command, "@-"),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -83,7 +83,8 @@ class InArchive:
     def outside(self) -> list[str]:
         """Members whose names point out of the archive, and lie in no folder of it."""
         paths = (one.path for one in self.archive.found if one.kind is Kind.OUTSIDE)
-        return [path for path in paths if path.split("/")[0] in ("", "..") or ":" in path]
+        first = ((path, path.split("/")[0]) for path in paths)
+        return [path for path, part in first if part in ("", "..") or ":" in part]
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

@@ -74,8 +74,12 @@ def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
         SourceError: ``source`` does not exist or holds no hand-in; ``pattern`` does not
             compile, lacks ``student_id``, has unknown groups, or matches nothing.
     """
-    root = source.resolve()
-    if not root.exists():
+    try:
+        root = source.resolve()
+        there = root.exists()
+    except (OSError, RuntimeError):  # a loop of links
+        raise SourceError("unlistable", source) from None
+    if not there:
         raise SourceError("no_source", source)
     compiled = None if pattern is None else _compiled(pattern, source)
     remarks: list[Message] = []

@@ -14,16 +14,28 @@ _ALIKE = str.maketrans(
     "аеорсухіјѕԁһӏвкмнтгпԛԝαοινρτυκχγөɑɡıոսհցօ",
     "aeopcyxijsdhlbkmhtrnqwaoivptukxyoagiouhgo",
 )
+_BOXES = re.compile("[\u2500-\u259f]")
 _COPIED = re.compile(r"(?:\.py|\.pyw|\.ipynb|\.txt)+$")
 
 
 def readable(name: str) -> str:
-    """A name whose bytes are no UTF-8 is GBK as a rule, unpacked from a Chinese archive."""
+    """A name from a Chinese archive as it was meant, whatever an unpacker has made of its bytes.
+
+    Bytes that are no UTF-8 are GBK as a rule. Lines and blocks in a name are GBK that was taken
+    for code page 437: there, the first bytes of common Chinese characters draw boxes.
+    """
+    if name.isascii():
+        return name
     try:
         name.encode()
-        return name
     except UnicodeEncodeError:
         return os.fsencode(name).decode("gb18030", errors="replace")
+    if _BOXES.search(name):
+        try:
+            return name.encode("cp437").decode("gb18030")
+        except UnicodeError:
+            pass
+    return name
 
 
 def shown(name: str) -> str:

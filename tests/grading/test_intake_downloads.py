@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 
 import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Student
-from autograder.grading import timestamps
+from autograder.grading import attempts, names, timestamps
 from autograder.grading.download_names import parse
 from autograder.grading.intake import SourceError, find, read, survey
 from tests.archives import (
     GOOD,
     LAB,
     RIGHT,
+    checked,
     class_of,
     every_way,
     keys,
@@ -440,3 +443,47 @@ def test_a_stray_list_is_cut(tmp_path: Path) -> None:
     text = render(remark, "en")
     assert text.startswith("50 files")
     assert "note019.txt, …" in text
+
+
+@pytest.mark.parametrize("rounds", [60, pytest.param(1500, marks=pytest.mark.slow)])
+def test_no_damage_to_a_download_raises_but_a_source_error(tmp_path: Path, rounds: int) -> None:
+    chance = random.Random(rounds)
+    files = {**CANVAS, **gradescope(METADATA.encode()), **under("2024001_张伟")}
+    wholes = [
+        ("zip", zipped(files)),
+        ("zip", zipped(gradescope(METADATA.encode()))),
+        ("tar", tarred(CANVAS)),
+        ("tgz", tarred(gradescope(METADATA.encode()), mode="w:gz")),
+    ]
+    read_some = 0
+    for number in range(rounds):
+        suffix, whole = chance.choice(wholes)
+        spoiled = bytearray(whole)
+        for _ in range(chance.randint(0, 8)):
+            spoiled[chance.randrange(len(spoiled))] = chance.choice((0, 46, 47, 127, 255))
+        source = placed(tmp_path / f"{number}.{suffix}", bytes(spoiled))
+        try:
+            entries = attempts.last(find(source, LAB))
+        except SourceError:
+            continue
+        read_some += sum(bool(checked(read(entry, LAB)).files) for entry in entries)
+        source.unlink()
+    assert read_some > rounds
+
+
+def test_names_that_an_unpacker_took_for_code_page_437(tmp_path: Path) -> None:
+    spoiled = {name: name.encode("gbk").decode("cp437") for name in ("2024001_张伟", "王芳")}
+    files = {key: data for name in spoiled.values() for key, data in under(name).items()}
+    for source in every_way(tmp_path, files):
+        assert list(class_of(source)) == list(spoiled), source
+    for honest in ("Béatrice", "Zoë", "Müller-Lüdenscheidt", "張偉", "Ελένη"):
+        assert names.readable(honest) == honest
+
+
+def test_a_plain_folder_is_read_quickly(tmp_path: Path) -> None:
+    files = {key: data for number in range(50) for key, data in under(f"s{number}").items()}
+    entries = find(laid(tmp_path / "c", files), LAB)
+    start = time.process_time()
+    for entry in entries:
+        assert read(entry, LAB).files == RIGHT
+    assert time.process_time() - start < 50 * 0.002
