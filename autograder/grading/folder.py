@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
-from autograder.grading.decode import MAX_SOURCE_BYTES, RefusedError
-
-MAX_ENTRIES = 2000
-MAX_DEPTH = 2  # a wrapping folder, and one more
+from autograder.grading.decode import RefusedError
+from autograder.grading.tree import MAX_DEPTH, MAX_ENTRIES, Found, Kind, ignored, kind_of
 
 # Windows has none of these; there, lstat and fstat alone decide.
 _OPEN_FLAGS = (
@@ -22,40 +17,6 @@ _OPEN_FLAGS = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
-
-
-class Kind(Enum):
-    """What a path in a hand-in is."""
-
-    FILE = "file"
-    FOLDER = "folder"
-    SYMLINK = "symlink"
-    SPECIAL = "special"  # a FIFO, a socket, a device
-    OUTSIDE = "outside"  # a name in a zip that points out of the zip
-
-
-@dataclass(frozen=True)
-class Found:
-    """One path inside a hand-in, with forward slashes; ``index`` is its place in a zip."""
-
-    path: str
-    kind: Kind
-    index: int = 0
-
-    @property
-    def name(self) -> str:
-        """The last component."""
-        return self.path.rsplit("/", 1)[-1]
-
-    @property
-    def depth(self) -> int:
-        """How many folders are above it inside the hand-in."""
-        return self.path.count("/")
-
-
-def ignored(name: str) -> bool:
-    """Whether a component is the rubbish of a system or tool: ``.git``, ``__MACOSX``, …"""
-    return name.startswith(".") or name in ("__MACOSX", "__pycache__")
 
 
 class FolderTree:
@@ -70,23 +31,13 @@ class FolderTree:
         self.root = root
         self.found = tuple(self._walk("", 0))
 
-    def read(self, found: Found) -> bytes:
-        """The bytes of a regular file.
+    def read(self, found: Found, limit: int) -> bytes:
+        """The bytes of a regular file, at most ``limit`` of them.
 
         Raises:
             RefusedError: not a regular file, too big, or unreadable.
         """
-        descriptor = open_regular(self.root / found.path, found.path)
-        with os.fdopen(descriptor, "rb") as stream:
-            try:
-                data = stream.read(MAX_SOURCE_BYTES + 1)
-            except OSError as error:
-                raise RefusedError(
-                    "unreadable", file=found.path, text=str(error.strerror)
-                ) from None
-        if len(data) > MAX_SOURCE_BYTES:
-            raise RefusedError("too_big", file=found.path, limit=MAX_SOURCE_BYTES >> 10)
-        return data
+        return read_regular(self.root / found.path, found.path, limit)
 
     def close(self) -> None:
         """Nothing is held open between calls."""
@@ -112,15 +63,6 @@ class FolderTree:
                 yield from self._walk(f"{prefix}{name}/", depth + 1, seen)
 
 
-def kind_of(mode: int) -> Kind:
-    """The kind that the mode bits of ``lstat`` (or of a zip made on Unix) tell."""
-    if stat.S_ISREG(mode):
-        return Kind.FILE
-    if stat.S_ISDIR(mode):
-        return Kind.FOLDER
-    return Kind.SYMLINK if stat.S_ISLNK(mode) else Kind.SPECIAL
-
-
 def open_regular(path: Path, shown: str) -> int:
     """Open a regular file for reading without following a link at its end.
 
@@ -142,3 +84,19 @@ def open_regular(path: Path, shown: str) -> int:
         os.close(descriptor)
         raise RefusedError("special", file=shown)
     return descriptor
+
+
+def read_regular(path: Path, shown: str, limit: int) -> bytes:
+    """The bytes of a regular file.
+
+    Raises:
+        RefusedError: no regular file, a link, unreadable, or more than ``limit`` bytes.
+    """
+    with os.fdopen(open_regular(path, shown), "rb") as stream:
+        try:
+            data = stream.read(limit + 1)
+        except OSError as error:
+            raise RefusedError("unreadable", file=shown, text=str(error.strerror)) from None
+    if len(data) > limit:
+        raise RefusedError("too_big", file=shown, limit=limit >> 10)
+    return data

@@ -1,235 +1,184 @@
-"""From a folder of hand-ins to submissions: the text of the lab's files, or a named problem.
+"""From whatever was downloaded to a list of hand-ins, each read when it is its turn.
 
-Hand-ins are never extracted, executed or parsed here. Whatever is wrong with one becomes a
-message in its ``problems``; only a wrong *source* (a slip of the instructor) raises.
+``find`` and ``survey`` list a source, ``read`` reads one hand-in; nothing is extracted,
+executed or parsed as Python. Whatever is wrong with a hand-in becomes a message of that one;
+only a wrong *source* (a slip of the instructor) raises.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from autograder.course.messages import both
-from autograder.course.records import Lab, Message, Submission
-from autograder.grading.archive import ZipTree
-from autograder.grading.decode import RefusedError, decode
-from autograder.grading.folder import MAX_DEPTH, FolderTree, Found, Kind, ignored
+from autograder.course.records import Lab, Message, Origin, Student
+from autograder.grading import attempts
+from autograder.grading.class_folder import ClassFolder, InArchive, OnDisk
+from autograder.grading.decode import RefusedError
+from autograder.grading.download_names import GROUPS, by_pattern
+from autograder.grading.entry import Entry, Piece
+from autograder.grading.hand_in_places import HandInPlace
+from autograder.grading.layout import survey as layout_of
+from autograder.grading.names import readable, shown, skeleton
+from autograder.grading.packed import is_foreign
+from autograder.grading.reading import read
 from autograder.grading.student_ids import unique_ids
+from autograder.grading.tree import PACKED
 
-_PACKED = re.compile(r"\.(?:zip|rar|7z|tar|tgz|(?:tar\.)?(?:gz|bz2|xz))$", re.IGNORECASE)
-_LISTED = 5  # names shown in a message
+__all__ = ["Entry", "Piece", "SourceError", "Survey", "find", "read", "survey"]
+
+_LISTED = 20  # names in a remark
 
 
 class SourceError(ValueError):
-    """The source holds no hand-ins; the text says so in both languages."""
+    """The source, or the pattern for it, is wrong; the text says so in both languages."""
 
-    def __init__(self, key: str, path: Path) -> None:
-        self.reason = Message(f"intake.{key}", {"path": str(path)})
+    def __init__(self, key: str, path: Path, **values: object) -> None:
+        self.reason = Message(f"intake.{key}", {"path": str(path), **values})
         super().__init__(both(self.reason))
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One hand-in before it is read: its student id, where it lies, remarks about the id."""
+class Survey:
+    """The hand-ins of a source, sorted by id, and what the instructor should know of the rest.
 
-    student: str
-    path: Path
-    notes: tuple[Message, ...] = ()
+    ``remarks`` name files that belong to nobody, names that ``--pattern`` does not match, and
+    metadata that could not be read.
+    """
 
-
-class _Tree(Protocol):
-    @property
-    def found(self) -> tuple[Found, ...]: ...
-    def read(self, found: Found) -> bytes: ...
-    def close(self) -> None: ...
+    entries: tuple[Entry, ...]
+    remarks: tuple[Message, ...] = ()
 
 
-def find(source: Path, lab: Lab) -> list[Entry]:
-    """List the hand-ins of ``source``, sorted by student id. Reads no hand-in.
+def find(source: Path, lab: Lab, pattern: str | None = None) -> list[Entry]:
+    """The entries of :func:`survey`."""
+    return list(survey(source, lab, pattern).entries)
+
+
+def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
+    """List the hand-ins of ``source``. Reads no hand-in.
 
     Args:
-        source: a folder with one sub-folder or zip per student, or a single hand-in (a folder
-            that holds the lab's files, or one zip), whose name is then the student's.
+        source: a class, as a folder or as one zip or tar (of folders, of zips, or of loose
+            files, as course systems name them); or a single hand-in, a folder that holds the
+            lab's files or one archive, whose name is then the student's.
         lab: its ``files`` tell a single hand-in from a class.
+        pattern: for names of other systems, a regular expression with ``(?P<student_id>…)``
+            and any of ``download_names.GROUPS``. It is searched for in the name of each folder,
+            archive and loose file.
 
     Raises:
-        SourceError: ``source`` does not exist or holds no hand-in.
+        SourceError: ``source`` does not exist or holds no hand-in; ``pattern`` does not
+            compile, lacks ``student_id``, has unknown groups, or matches nothing.
     """
-    root = source.resolve()
-    if not root.exists():
-        raise SourceError("no_source", source)
     try:
-        paths = [root] if not os.path.isdir(root) or _is_single(root, lab) else _hand_ins(root)
+        root = source.resolve()
+        there = root.exists()
+    except (OSError, RuntimeError):  # a loop of links
+        raise SourceError("unlistable", source) from None
+    if not there:
+        raise SourceError("no_source", source)
+    compiled = None if pattern is None else _compiled(pattern, source)
+    remarks: list[Message] = []
+    try:
+        place = _place(root)
+        layout = None if place is None else layout_of(place, lab, compiled)
     except OSError:
         raise SourceError("unlistable", source) from None
-    if not paths:
+    if layout is None:
+        hand_ins: tuple[HandInPlace, ...] = (_single(root, compiled),)
+    else:
+        hand_ins = layout.hand_ins
+        remarks += layout.remarks
+        strays = [*layout.strays, *(place.outside() if place else ())]
+        if strays:
+            names = ", ".join(map(shown, strays[:_LISTED]))
+            more = ", …" if len(strays) > _LISTED else ""
+            values = {"count": len(strays), "names": names + more}
+            remarks.append(Message("intake.strays", values))
+    if not hand_ins:
         raise SourceError("no_hand_ins", source)
-    given = [_readable(path.name) for path in paths]
-    names = [
-        name if os.path.isdir(path) else _PACKED.sub("", name)
-        for path, name in zip(paths, given, strict=True)
-    ]
-    entries = []
-    for path, name, student in zip(paths, names, unique_ids(names), strict=True):
-        renamed = Message("intake.renamed", {"given": name, "used": student})
-        entries.append(Entry(student, path, () if student == name else (renamed,)))
-    return sorted(entries, key=lambda entry: entry.student)
+    if compiled is not None and not any(one.known for one in hand_ins):
+        raise SourceError("pattern_idle", source, pattern=pattern, name=shown(hand_ins[0].name))
+    entries = attempts.numbered(_entries(root, hand_ins, layout is None))
+    return Survey(tuple(sorted(entries, key=lambda entry: entry.student)), tuple(remarks))
 
 
-def read(entry: Entry, lab: Lab) -> Submission:
-    """Read the lab's files of one hand-in. Never raises for what a hand-in holds.
-
-    Returns:
-        A submission whose ``files`` and ``problems`` together name every file of the lab, or
-        whose ``problems[""]`` says why the whole hand-in could not be taken.
-    """
-    files: dict[str, str] = {}
-    problems: dict[str, Message] = {}
-    notes = list(entry.notes)
-    tree: _Tree | None = None
+def _compiled(pattern: str, source: Path) -> re.Pattern[str]:
     try:
-        tree = _open(entry.path)
-        # Folders at the last level that is listed may hold something: that is "missing" then.
-        if all(one.kind is Kind.FOLDER and one.depth < MAX_DEPTH for one in tree.found):
-            raise RefusedError("empty", file=entry.path.name)
-        for file in lab.files:
-            try:
-                found = _choose(file, tree.found)
-                files[file], note = decode(tree.read(found), file)
-                if found.name != file:
-                    notes.append(Message("intake.resubmitted", {"file": file, "found": found.name}))
-                if note is not None:
-                    notes.append(note)
-            except RefusedError as refused:
-                problems[file] = refused.reason
-    except RefusedError as refused:
-        problems[""] = refused.reason
-    finally:
-        if tree is not None:
-            tree.close()
-    return Submission(entry.student, files, tuple(notes), problems)
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise SourceError("pattern_broken", source, pattern=pattern, text=str(error)) from None
+    known = ", ".join(GROUPS)
+    if "student_id" not in compiled.groupindex:
+        raise SourceError("pattern_lacks_id", source, pattern=pattern)
+    if unknown := [name for name in compiled.groupindex if name not in GROUPS]:
+        found = ", ".join(unknown)
+        raise SourceError("pattern_groups", source, pattern=pattern, found=found, known=known)
+    return compiled
 
 
-def _is_single(root: Path, lab: Lab) -> bool:
-    """Whether a folder is one hand-in rather than a class.
+def _place(root: Path) -> ClassFolder | None:
+    """The source as a class that can be listed; None for what can only be a single hand-in."""
+    if os.path.isdir(root):
+        return OnDisk(root)
+    try:
+        return None if is_foreign(root) else InArchive(root)
+    except RefusedError:
+        return None  # reading it as a hand-in says what is wrong
 
-    A stray copy of a lab's file beside the students' folders must not hide the class: where two
-    or more of the folders hold the lab's files themselves, it is a class.
-    """
-    children = _children(root)
-    loose = [path.name for path in children if not os.path.isdir(path)]
-    folders = [path for path in children if os.path.isdir(path) and not path.is_symlink()]
-    if not any(file in loose for file in lab.files):
-        python = any(name.lower().endswith(".py") for name in loose)
-        return python and not folders and not any(_PACKED.search(name) for name in loose)
-    packed = [name for name in loose if _PACKED.search(name)]
-    holding = [
-        folder
-        for folder in folders
-        if any(
-            os.path.lexists(inner / file)
-            for inner in (folder, *(one for one in _children(folder) if os.path.isdir(one)))
-            for file in lab.files
+
+def _single(root: Path, pattern: re.Pattern[str] | None) -> HandInPlace:
+    name = readable(root.name)
+    stem = name if os.path.isdir(root) else PACKED.sub("", name)
+    told = pattern and (by_pattern(pattern, name) or by_pattern(pattern, stem))
+    if told:
+        return HandInPlace(
+            name, told.person, (), (told.student,), told.submitted_at, attempt=told.attempt
         )
-    ]
-    return len(holding) + len(packed) < 2
+    return HandInPlace(name, stem, (), (Student(stem),), known=False)
 
 
-def _readable(name: str) -> str:
-    """A name whose bytes are no UTF-8 is GBK as a rule, unpacked from a Chinese archive."""
-    try:
-        name.encode()
-        return name
-    except UnicodeEncodeError:
-        return os.fsencode(name).decode("gb18030", errors="replace")
+def _entries(root: Path, hand_ins: Sequence[HandInPlace], single: bool) -> list[Entry]:
+    persons = [one.person for one in hand_ins]
+    entries = []
+    for one, student in zip(hand_ins, unique_ids(persons), strict=True):
+        # A course system's names hold spaces as a rule; that they become `_` is no news.
+        given = re.sub(r"\s", "_", one.person) if one.known else one.person
+        notes = list(one.notes)
+        if student != given:
+            notes.append(Message("intake.renamed", {"given": shown(one.person), "used": student}))
+        path, pieces = root, one.pieces
+        if not single and os.path.isdir(root) and len(pieces) == 1 and _alone(pieces[0]):
+            path, pieces = root / pieces[0].path, ()
+        origin = Origin(
+            shown(one.name), one.students, one.submitted_at, one.late, max(one.attempt, 1)
+        )
+        entries.append(Entry(student, path, tuple(notes), origin, pieces))
+    return _with_doubles(entries)
 
 
-def _hand_ins(root: Path) -> list[Path]:
-    """Sub-folders and archives, links to either too: reading one says what is wrong with it."""
-    kept = [one for one in _children(root) if os.path.isdir(one) or _PACKED.search(one.name)]
-    return sorted(kept, key=lambda path: (path.name.casefold(), path.name))
+def _alone(piece: Piece) -> bool:
+    """Whether a piece can be read as a hand-in by itself: a folder, or an archive."""
+    return not piece.name or PACKED.search(piece.name) is not None
 
 
-def _children(root: Path) -> list[Path]:
-    return [path for path in root.iterdir() if not ignored(path.name)]
-
-
-def _open(path: Path) -> _Tree:
-    if path.is_symlink():
-        raise RefusedError("symlink", file=path.name)
-    if not os.path.isdir(path):
-        return ZipTree(path, path.name)
-    tree = FolderTree(path)
-    # Some course systems give a folder per student with the uploaded zip in it.
-    zips = [found for found in tree.found if found.name.lower().endswith(".zip")]
-    python = any(found.name.lower().endswith(".py") for found in tree.found)
-    if len(zips) == 1 and zips[0].kind is Kind.FILE and not python:
-        return ZipTree(path / zips[0].path, zips[0].path)
-    return tree
-
-
-def _choose(file: str, found: tuple[Found, ...]) -> Found:
-    """The shallowest path called ``file``.
-
-    Raises:
-        RefusedError: none, several equally shallow ones, or one that is no regular file.
-    """
-    usable = [one for one in found if one.depth <= MAX_DEPTH or one.kind is Kind.OUTSIDE]
-    named = [one for one in usable if one.name == file]
-    stem, suffix = file.rsplit(".", 1)
-    # Canvas is known to add -1, -2, … to a name that is handed in again.
-    again = re.compile(rf"{re.escape(stem)}-\d{{1,3}}\.{re.escape(suffix)}")
-    if not any(one.kind not in (Kind.FOLDER, Kind.OUTSIDE) for one in named):
-        named += [one for one in usable if again.fullmatch(one.name) and one.kind is Kind.FILE]
-    if not named:
-        raise _absent(file, usable)
-
-    def rank(one: Found) -> tuple[bool, int]:
-        return one.kind in (Kind.FOLDER, Kind.OUTSIDE), one.depth
-
-    best = min(rank(one) for one in named)
-    chosen = [one for one in named if rank(one) == best]
-    if len(chosen) > 1:
-        raise RefusedError("ambiguous", file=file, found=_names(chosen))
-    if chosen[0].kind is not Kind.FILE:
-        raise RefusedError(chosen[0].kind.value, file=chosen[0].path)
-    return chosen[0]
-
-
-def _absent(file: str, found: list[Found]) -> RefusedError:
-    """Say what is there instead: a wrong name, a link not followed, other Python files."""
-    alike = [one for one in found if one.kind is Kind.FILE and _looks_like(one.name, file)]
-    if alike:
-        return RefusedError("wrong_name", file=file, found=_names(alike))
-    links = [one for one in found if one.kind is Kind.SYMLINK]
-    if links:
-        return RefusedError("behind_symlink", file=file, found=_names(links))
-    others = [one for one in found if one.name.lower().endswith((".py", ".ipynb"))]
-    if others:
-        return RefusedError("missing_among", file=file, found=_names(others))
-    return RefusedError("missing", file=file)
-
-
-def _looks_like(name: str, file: str) -> bool:
-    """Whether a student may have meant ``file``: other case, a copy's number, a small slip."""
-    import difflib  # only needed when something is wrong
-
-    lowered = unicodedata.normalize("NFKC", name).lower()
-    if lowered.startswith("test_"):
-        return False
-    if not re.search(r"\.(?:py|pyw|ipynb|txt)$", lowered):
-        return False
-    stem = file.rsplit(".", 1)[0].lower()
-    bare = re.sub(r"(?:\.py|\.pyw|\.ipynb|\.txt)+$", "", lowered)
-    if re.search(rf"(?<![a-z]){re.escape(stem)}(?![a-z])", bare):
-        return True
-    return difflib.SequenceMatcher(None, bare, stem).ratio() >= 0.85
-
-
-def _names(found: list[Found]) -> str:
-    paths = sorted(one.path for one in found)
-    return ", ".join(paths[:_LISTED]) + (", …" if len(paths) > _LISTED else "")
+def _with_doubles(entries: list[Entry]) -> list[Entry]:
+    """Note ids that a reader takes for one another though they are spelt differently."""
+    drawn: dict[str, set[str]] = {}
+    for entry in entries:
+        drawn.setdefault(skeleton(entry.student), set()).add(entry.student)
+    noted = []
+    for entry in entries:
+        others = sorted(drawn[skeleton(entry.student)] - {entry.student})
+        if others:
+            values = {"used": entry.student, "others": ", ".join(others)}
+            message = Message("intake.lookalike_id", values)
+            entry = Entry(
+                entry.student, entry.path, (*entry.notes, message), entry.origin, entry.pieces
+            )
+        noted.append(entry)
+    return noted

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from autograder.sandbox.seccomp import syscall
 
-READ_FILE, READ_DIR = 1 << 2, 1 << 3
+EXECUTE, READ_FILE, READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _ABI_NETWORK, _ABI_SCOPE = 4, 6
 # Bits of the file rights that each ABI added: 13 at first, REFER, TRUNCATE, IOCTL_DEV.
 _FS_BITS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
@@ -72,8 +72,10 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
         os.close(fd)
 
 
-def build(readable: Iterable[str], listable: Iterable[str]) -> int:
+def build(readable: Iterable[str], listable: Iterable[str], executable: Iterable[str] = ()) -> int:
     """A ruleset's descriptor (close-on-exec): `readable` trees, and `listable` names only.
+
+    `executable` trees may be read, and programs in them run.
 
     Listing is granted to the import roots, whose entries are readable one by one: the import
     system lists a root before it opens a file in it. Raises OSError where Landlock is absent.
@@ -87,6 +89,8 @@ def build(readable: Iterable[str], listable: Iterable[str]) -> int:
             _grant(ruleset, path, READ_FILE | READ_DIR)
         for path in listable:
             _grant(ruleset, path, READ_DIR)
+        for path in executable:
+            _grant(ruleset, path, EXECUTE | READ_FILE | READ_DIR)
     except OSError:
         os.close(ruleset)
         raise

@@ -136,7 +136,7 @@ PROBLEMS = {
     "symlink": ("symbolic link",),
     "empty": ("holds no files",),
     "empty-folder": ("holds no files",),
-    "no-zip": ("cannot be read as a zip archive",),
+    "no-zip": ("cannot be read as an archive",),
     "gbk-undeclared": ("attention.py", "GB"),
 }
 

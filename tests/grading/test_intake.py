@@ -326,7 +326,7 @@ def test_a_file_swapped_after_it_was_looked_at(
 
 
 def test_not_a_zip(tmp_path: Path) -> None:
-    for name, data in {"a.zip": b"no zip", "b.zip": b"", "c.rar": b"Rar!\x1a\x07"}.items():
+    for name, data in {"a.zip": b"no zip", "b.zip": b"", "c.7z": b"no 7z"}.items():
         (tmp_path / name).write_bytes(data)
         assert problem(tmp_path / name, "").startswith(f"intake.not_a_zip: {name}")
 

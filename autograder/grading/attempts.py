@@ -1,0 +1,190 @@
+"""Several hand-ins of one person: which one counts.
+
+Every entry has an id of its own: the first of several that ask for the same id gets it, the
+others ``-2``, ``-3``, … (see ``student_ids``). So all attempts can be graded side by side. What
+remains of a person carries the shortest of the ids: the one without a number, that every choice
+of attempts and every later run gives to the same person. Attempts belong together when their
+students (not their ids) are the same; a group is the set of its members.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from autograder.course.records import HandIn, Lab, Message, Origin
+from autograder.course.score import score_of
+from autograder.grading.entry import Entry
+from autograder.grading.names import shown
+from autograder.grading.timestamps import moment
+
+People = frozenset[str]
+
+
+class _Handed(Protocol):
+    @property
+    def student(self) -> str: ...
+    @property
+    def origin(self) -> Origin: ...
+    @property
+    def notes(self) -> tuple[Message, ...]: ...
+
+
+_T = TypeVar("_T", bound=_Handed)
+
+
+def people(handed: _Handed) -> People:
+    """Who handed it in, as something to compare."""
+    ids = [student.id or student.email or student.name for student in handed.origin.students]
+    return frozenset(
+        unicodedata.normalize("NFKC", one).casefold() for one in ids or [handed.student]
+    )
+
+
+def numbered(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries with ``origin.attempt`` counted where only times tell the order."""
+    known = dict(enumerate(entries))
+    for places in _by_people(entries).values():
+        group = [entries[place] for place in places]
+        times = _times(group)
+        if len(group) > 1 and times is not None and len({e.origin.attempt for e in group}) == 1:
+            order = sorted(set(times))
+            for place, time in zip(places, times, strict=True):
+                origin = replace(entries[place].origin, attempt=1 + order.index(time))
+                known[place] = replace(entries[place], origin=origin)
+    return list(known.values())
+
+
+def last(entries: Iterable[Entry]) -> list[Entry]:
+    """Per person the last attempt, sorted by id, with a note how many were set aside.
+
+    Where neither numbers nor times of the course system tell which is the last, all are kept
+    and say so: a person has to choose. The same holds for somebody who is in two groups.
+    """
+    listed = list(entries)
+    kept: list[Entry] = []
+    for places in _by_people(listed).values():
+        group = [listed[place] for place in places]
+        latest = _latest(group)
+        values = {"attempt": latest[0].origin.attempt, "count": len(group) - len(latest)}
+        note = Message("intake.last_attempt", values) if values["count"] else None
+        if len(latest) == 1:
+            kept.append(_restored(latest[0], group, note) if note else latest[0])
+        else:
+            kept += [_with_note(_with_note(one, note), _twice(one, latest)) for one in latest]
+    return sorted(_in_two_groups(kept), key=lambda one: one.student)
+
+
+def best(lab: Lab, hand_ins: Sequence[HandIn]) -> list[HandIn]:
+    """Per person the graded attempt with the most points, the later of equal ones.
+
+    A note says which attempt counted. Where points that are still to be decided could change
+    the choice, a mark sends the person's hand-in to a human.
+    """
+    kept: list[HandIn] = []
+    for places in _by_people(hand_ins).values():
+        group = [hand_ins[place] for place in places]
+        if len(group) == 1:
+            kept += group
+            continue
+        ordered = _in_order(group)
+        scores = [score_of(lab, one) for one in ordered]
+        top = max(range(len(ordered)), key=lambda place: (scores[place].earned, place))
+        values: dict[str, Any] = {
+            "name": ordered[top].origin.name,
+            "attempt": ordered[top].origin.attempt,
+            "count": len(group),
+            "earned": scores[top].earned,
+        }
+        chosen = _restored(ordered[top], group, Message("intake.best_attempt", values))
+        open_ones = [
+            one.origin.name or one.student
+            for place, (one, score) in enumerate(zip(ordered, scores, strict=True))
+            if place != top and score.earned + score.undecided > scores[top].earned
+        ]
+        if open_ones:
+            mark = Message("intake.attempt_undecided", {"names": ", ".join(open_ones)})
+            chosen = replace(chosen, marks=(*chosen.marks, mark))
+        kept.append(chosen)
+    return sorted(_in_two_groups(kept), key=lambda one: one.student)
+
+
+def _by_people(handed: Sequence[_Handed]) -> Mapping[People, list[int]]:
+    groups: dict[People, list[int]] = {}
+    for place, one in enumerate(handed):
+        groups.setdefault(people(one), []).append(place)
+    return groups
+
+
+def _times(group: Sequence[_Handed]) -> list[datetime] | None:
+    """When each was handed in; None unless all say so in a way that can be compared."""
+    times = [moment(one.origin.submitted_at) for one in group]
+    known = [time for time in times if time is not None]
+    zones = {time.utcoffset() is None for time in known}
+    return known if len(known) == len(group) and len(zones) == 1 else None
+
+
+def _latest(group: Sequence[_T]) -> list[_T]:
+    """The last by attempt, else by time; all that may be it, where that is not known."""
+    most = max(one.origin.attempt for one in group)
+    latest = [one for one in group if one.origin.attempt == most]
+    times = _times(latest)
+    if len(latest) > 1 and times is not None:
+        latest = [one for one, time in zip(latest, times, strict=True) if time == max(times)]
+    return latest
+
+
+def _in_order(group: Sequence[_T]) -> list[_T]:
+    times = _times(group)
+    keys = [(one.origin.attempt, place) for place, one in enumerate(group)]
+    if times is not None:
+        order = sorted(range(len(group)), key=lambda place: (times[place], keys[place]))
+    else:
+        order = sorted(range(len(group)), key=lambda place: keys[place])
+    return [group[place] for place in order]
+
+
+def _restored(one: _T, group: Sequence[_T], note: Message) -> _T:
+    """The attempt under the person's own id."""
+    own = min((each.student for each in group), key=lambda student: (len(student), student))
+    notes = tuple(
+        each
+        for each in one.notes
+        if not (each.key == "intake.renamed" and each.values.get("used") == one.student != own)
+    )
+    return _changed(one, student=own, notes=(*notes, note))
+
+
+def _changed(one: _T, **values: Any) -> _T:
+    return replace(one, **values)  # type: ignore[type-var]
+
+
+def _with_note(one: _T, note: Message | None) -> _T:
+    return one if note is None else _changed(one, notes=(*one.notes, note))
+
+
+def _twice(one: Entry, group: Sequence[Entry]) -> Message | None:
+    others = [each.origin.name or each.student for each in group if each is not one]
+    if not others:
+        return None
+    who = ", ".join(shown(student.id) for student in one.origin.students) or one.student
+    return Message("intake.same_student", {"who": who, "others": ", ".join(others)})
+
+
+def _in_two_groups(kept: Sequence[_T]) -> list[_T]:
+    """Note on hand-ins that share some, but not all, of their students."""
+    holding: dict[str, list[int]] = {}
+    for place, one in enumerate(kept):
+        for person in people(one):
+            holding.setdefault(person, []).append(place)
+    noted = list(kept)
+    for person, places in sorted(holding.items()):
+        if len({people(kept[place]) for place in places}) > 1:
+            for place in places:
+                others = [kept[p].origin.name or kept[p].student for p in places if p != place]
+                values = {"who": shown(person), "others": ", ".join(others)}
+                noted[place] = _with_note(noted[place], Message("intake.same_student", values))
+    return noted

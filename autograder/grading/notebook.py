@@ -1,0 +1,131 @@
+"""Lab files out of notebooks: cells that begin with ``%%writefile NAME``. Nothing is run."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any
+
+from autograder.course.records import Message
+from autograder.grading.choose import AbsentError, listed
+from autograder.grading.decode import MAX_SOURCE_BYTES, RefusedError, decode
+from autograder.grading.names import is_lookalike, is_meant, shown
+from autograder.grading.tree import MAX_DEPTH, MAX_NOTEBOOK_BYTES, Found, Kind, Tree
+
+MAX_NOTEBOOKS = 8  # of one hand-in that are looked into
+
+# As IPython reads it: an option before the name appends. `%%file` is its older name.
+_WRITEFILE = re.compile(
+    r"%%(?:writefile|file)[ \t]+(?P<append>(?:-a|--append)[ \t]+)?"
+    r"""(?P<quote>["']?)(?P<path>[^"'\n]+?)(?P=quote)[ \t]*(?:\n|$)"""
+)
+
+
+def sources(text: str, name: str) -> dict[str, str]:
+    """The files that running the notebook's cells from top to bottom would write, by name.
+
+    A later cell of the same file replaces an earlier one; ``-a`` adds to it.
+
+    Raises:
+        RefusedError: no notebook, or a file grows over the cap of a source file.
+    """
+    files: dict[str, str] = {}
+    # Loading nbformat takes a second, which most notebooks are not worth.
+    if "%%" not in text and '"cells"' in text:
+        return files
+    for cell in _cells(text, name):
+        code = cell.lstrip("\n")
+        if match := _WRITEFILE.match(code):
+            file = match["path"].strip().replace("\\", "/").rsplit("/", 1)[-1]
+            body = code[match.end() :]
+            body += "" if body.endswith("\n") or not body else "\n"
+            files[file] = files.get(file, "") + body if match["append"] else body
+            if len(files[file]) > MAX_SOURCE_BYTES:
+                raise RefusedError("too_big", file=shown(file), limit=MAX_SOURCE_BYTES >> 10)
+    return files
+
+
+def _cells(text: str, name: str) -> list[str]:
+    """The text of the code cells, in order, of a notebook of format 3 or 4."""
+    nbformat: Any = import_module("nbformat")
+    reader: Any = import_module("nbformat.reader")
+
+    try:
+        # `nbformat.reads` would also validate, and refuse what Jupyter itself still opens.
+        notebook = nbformat.convert(reader.reads(text), 4)
+        cells = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        return ["".join(cell).replace("\r\n", "\n").replace("\r", "\n") for cell in cells]
+    except Exception:  # nbformat has errors of its own, and hostile JSON finds others
+        raise RefusedError("broken_notebook", file=name) from None
+
+
+class Notebooks:
+    """The notebooks of a hand-in, read when a file of the lab is missing."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._read: list[tuple[Found, dict[str, str] | RefusedError, Message | None]] | None = None
+
+    def take(self, file: str, notes: list[Message]) -> str | None:
+        """The file from the cells of the shallowest notebook that writes it; None if none does.
+
+        Raises:
+            RefusedError: several equally shallow notebooks write it.
+        """
+        holding = [
+            (found, written[file], note)
+            for found, written, note in self._notebooks()
+            if isinstance(written, dict) and file in written
+        ]
+        if not holding:
+            return None
+        least = min(found.depth for found, _, _ in holding)
+        chosen = [one for one in holding if one[0].depth == least]
+        if len(chosen) > 1:
+            where = listed(found for found, _, _ in chosen)
+            raise RefusedError("ambiguous", file=file, found=where)
+        found, text, note = chosen[0]
+        if "\0" in text:
+            raise RefusedError("nul", file=file)
+        values = {"file": file, "found": shown(found.path)}
+        notes.append(Message("intake.from_notebook", values))
+        if note is not None:
+            notes.append(note)
+        return text
+
+    def instead(self, file: str, absent: AbsentError) -> RefusedError:
+        """What to say when no notebook writes the file, where ``absent`` is said otherwise."""
+        books = [found for found, _, _ in self._notebooks()]
+        if not books:
+            return absent
+        named = [one.name for one in self._tree.found if one.name.lower().endswith(".py")]
+        if absent.reason.key == "intake.behind_symlink" or any(
+            is_meant(name, file) or is_lookalike(name, file) for name in named
+        ):
+            return absent  # a Python file that only has the wrong name is the better hint
+        for _, written, _ in self._notebooks():
+            if isinstance(written, RefusedError) and not named:
+                return written
+        return RefusedError("no_cells", file=file, found=listed(books))
+
+    def _notebooks(self) -> list[tuple[Found, dict[str, str] | RefusedError, Message | None]]:
+        if self._read is None:
+            found = [
+                one
+                for one in self._tree.found
+                if one.kind is Kind.FILE
+                and one.depth <= MAX_DEPTH
+                and one.name.lower().endswith(".ipynb")
+            ]
+            read = [(one, *self._look(one)) for one in found[:MAX_NOTEBOOKS]]
+            # What is no JSON is Python under a notebook's name: a wrong name, nothing more.
+            self._read = [(one, w, note) for one, w, note in read if w is not None]
+        return self._read
+
+    def _look(self, found: Found) -> tuple[dict[str, str] | RefusedError | None, Message | None]:
+        name = shown(found.path)
+        try:
+            text, note = decode(self._tree.read(found, MAX_NOTEBOOK_BYTES), name)
+            return (sources(text, name) if text.lstrip().startswith("{") else None), note
+        except RefusedError as refused:
+            return refused, None

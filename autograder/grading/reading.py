@@ -1,0 +1,197 @@
+"""From an entry to a submission: the text of the lab's files, or a named problem per file.
+
+Hand-ins are never extracted or executed here, and nothing that one holds raises. A file is
+looked for in the hand-in itself, then in cells of its notebooks, then in archives in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import ExitStack
+from dataclasses import replace
+
+from autograder.course.records import Lab, Message, Origin, Student, Submission
+from autograder.grading.choose import AbsentError, choose, listed
+from autograder.grading.decode import MAX_SOURCE_BYTES, RefusedError, decode
+from autograder.grading.entry import Entry
+from autograder.grading.folder import FolderTree
+from autograder.grading.names import shown
+from autograder.grading.notebook import Notebooks
+from autograder.grading.packed import open_packed
+from autograder.grading.pieces import PieceTree
+from autograder.grading.tree import MAX_DEPTH, MAX_PACKED_BYTES, PACKED, Found, Kind, Tree
+
+MAX_NESTING = 3  # archives in archives
+MAX_INNER = 8  # archives inside one hand-in that are opened
+
+_ONE_FILE = re.compile(r"\.(?:gz|bz2|xz)$", re.IGNORECASE)
+
+
+def read(entry: Entry, lab: Lab) -> Submission:
+    """Read the lab's files of one hand-in. Never raises for what a hand-in holds.
+
+    Returns:
+        A submission whose ``files`` and ``problems`` together name every file of the lab, or
+        whose ``problems[""]`` says why the whole hand-in could not be taken.
+    """
+    files: dict[str, str] = {}
+    problems: dict[str, Message] = {}
+    notes = list(entry.notes)
+    with ExitStack() as trees:
+        try:
+            layer = _Layer(*_open(entry, trees), _Inner(trees))
+            for file in lab.files:
+                try:
+                    files[file] = layer.take(file, notes)
+                except RefusedError as refused:
+                    problems[file] = refused.reason
+        except RefusedError as refused:
+            problems[""] = refused.reason
+    return Submission(entry.student, files, tuple(notes), problems, _origin(entry))
+
+
+def _origin(entry: Entry) -> Origin:
+    """Every submission has a student; without a course system, the id is all that is known."""
+    if entry.origin.students:
+        return entry.origin
+    name = entry.origin.name or entry.path.name
+    return replace(entry.origin, name=name, students=(Student(entry.student),))
+
+
+def _open(entry: Entry, trees: ExitStack) -> tuple[Tree, str]:
+    """The hand-in as a tree, closed with the stack, and what to call it."""
+    tree: Tree
+    name = shown(entry.origin.name or entry.path.name)
+    if os.path.islink(entry.path):
+        raise RefusedError("symlink", file=name)
+    if entry.pieces:
+        tree = PieceTree(entry.path, entry.pieces)
+    elif os.path.isdir(entry.path):  # never raises, unlike `Path.is_dir`
+        tree = FolderTree(entry.path)
+    else:
+        tree = open_packed(entry.path, name)
+    trees.callback(tree.close)
+    return tree, name
+
+
+class _Inner:
+    """Opens archives inside one hand-in, in memory, up to the caps."""
+
+    def __init__(self, trees: ExitStack) -> None:
+        self._trees = trees
+        self._opened = 0
+
+    def open(self, tree: Tree, found: Found) -> Tree:
+        """The archive at ``found``.
+
+        Raises:
+            RefusedError: too many, too big, or not to be read.
+        """
+        self._opened += 1
+        if self._opened > MAX_INNER:
+            raise RefusedError("too_many_archives", file=shown(found.path), limit=MAX_INNER)
+        if found.kind is not Kind.FILE:
+            raise RefusedError(found.kind.value, file=shown(found.path))
+        inner = open_packed(tree.read(found, MAX_PACKED_BYTES), shown(found.path))
+        self._trees.callback(inner.close)
+        return inner
+
+
+class _Layer:
+    """A tree of a hand-in, with the notebooks and the archives in it."""
+
+    def __init__(self, tree: Tree, name: str, inner: _Inner, depth: int = 0) -> None:
+        """Go on into the one archive that is all there is.
+
+        Raises:
+            RefusedError: there is nothing, or that archive cannot be read.
+        """
+        while True:
+            # Folders at the last level that is listed may hold something: "missing" then.
+            if all(one.kind is Kind.FOLDER and one.depth < MAX_DEPTH for one in tree.found):
+                raise RefusedError("empty", file=name)
+            packed = [one for one in tree.found if _is_packed(one)]
+            if len(packed) != 1 or any(_is_source(one) for one in tree.found):
+                break
+            if depth == MAX_NESTING:
+                raise RefusedError("nested", file=shown(packed[0].path), limit=MAX_NESTING)
+            tree, name, depth = inner.open(tree, packed[0]), shown(packed[0].path), depth + 1
+        self._tree = tree
+        self._inner = inner
+        self._depth = depth
+        self._packed = packed
+        self._notebooks = Notebooks(tree)
+        self._layers: list[tuple[Found, _Layer | RefusedError]] | None = None
+
+    def take(self, file: str, notes: list[Message]) -> str:
+        """The text of a lab's file; remarks are added to ``notes``.
+
+        Raises:
+            RefusedError: not there, not once, or not to be read.
+        """
+        try:
+            found = choose(file, self._tree.found)
+        except AbsentError as absent:
+            text = self._notebooks.take(file, notes)
+            if text is None:
+                text = self._from_archives(file, notes)
+            if text is None:
+                raise self._notebooks.instead(file, absent) from None
+            return text
+        text, note = decode(self._tree.read(found, MAX_SOURCE_BYTES), file)
+        if found.name != file:
+            notes.append(_note("resubmitted", file=file, found=shown(found.name)))
+        if note is not None:
+            notes.append(note)
+        return text
+
+    def _from_archives(self, file: str, notes: list[Message]) -> str | None:
+        """The file out of the one archive that holds it; None if none does."""
+        if self._layers is None:
+            self._layers = [(found, self._layer(found)) for found in self._packed]
+        holding: list[tuple[Found, str, list[Message]]] = []
+        refused: RefusedError | None = None
+        for found, layer in self._layers:
+            if isinstance(layer, RefusedError):
+                refused = refused or layer
+                continue
+            said: list[Message] = []
+            try:
+                holding.append((found, layer.take(file, said), said))
+            except AbsentError:
+                continue
+        if len(holding) > 1:
+            where = listed(found for found, _, _ in holding)
+            raise RefusedError("ambiguous", file=file, found=where)
+        if holding:
+            notes += holding[0][2]
+            return holding[0][1]
+        if refused is not None:
+            raise refused
+        return None
+
+    def _layer(self, found: Found) -> _Layer | RefusedError:
+        if self._depth == MAX_NESTING:
+            return RefusedError("nested", file=shown(found.path), limit=MAX_NESTING)
+        try:
+            tree = self._inner.open(self._tree, found)
+            return _Layer(tree, shown(found.path), self._inner, self._depth + 1)
+        except RefusedError as refused:
+            return refused
+
+
+def _note(key: str, **values: object) -> Message:
+    return Message(f"intake.{key}", values)
+
+
+def _is_packed(found: Found) -> bool:
+    usable = found.kind is Kind.FILE or (found.depth == 0 and found.kind is not Kind.FOLDER)
+    if not usable or found.depth > MAX_DEPTH or PACKED.search(found.name) is None:
+        return False
+    # `data.csv.gz` is one packed file, no archive.
+    return _ONE_FILE.search(found.name) is None or ".tar." in found.name.lower()
+
+
+def _is_source(found: Found) -> bool:
+    return found.name.lower().endswith((".py", ".ipynb"))
