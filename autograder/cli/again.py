@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from autograder.cli.grade import OUTPUTS, for_a_human, read_class
+from autograder.cli.class_run import OUTPUTS, for_a_human
+from autograder.cli.grade import read_class
 from autograder.cli.say import say
 from autograder.course import labfile
 from autograder.course.plain import message_from_plain

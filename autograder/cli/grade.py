@@ -7,49 +7,16 @@ import json
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autograder.cli.say import say
+from autograder.cli.class_run import ClassRun, Wanted
+from autograder.cli.say import remark
 from autograder.course import labfile
-from autograder.course.records import (
-    CheckResult,
-    ClassRecord,
-    HandIn,
-    Isolation,
-    Lab,
-    Message,
-    Submission,
-)
-from autograder.course.score import score_of
-from autograder.grading import intake, journal, outfolder, overrides, prepare, secret
-from autograder.grading.engine import Engine, EngineError, Options
-from autograder.grading.versions import versions
-from autograder.report import write
-from autograder.report.escape import line
+from autograder.course.records import ClassRecord
+from autograder.grading import attempts, intake, outfolder, roster
+from autograder.grading.entry import Entry
 from autograder.report.record import from_json
-from autograder.report.table import class_table
-
-LEVELS = ("weak", "medium", "strong")
-OUTPUTS = ".outputs"
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The command line of ``grade``; see ``python -m autograder grade --help``."""
-
-    submissions: Path
-    lab: str
-    out: Path
-    language: str
-    secret_file: Path | None = None
-    jobs: int = 1
-    weights: str | None = None
-    least: str = "strong"
-    resume: bool = False
-    only: tuple[str, ...] = ()
-    keep_outputs: bool = False
-    overrides: Path | None = None
+from autograder.sandbox.jail import harden_parent
 
 
 def run(wanted: Wanted) -> int:
@@ -60,8 +27,16 @@ def run(wanted: Wanted) -> int:
         could not be graded, 2 when grading could not start or go on, 3 when isolation is too
         weak, 130 when it was interrupted.
     """
+    harden_parent()  # the secret stands in this process, too
     lab = labfile.load(labfile.find_lab(wanted.lab))
-    entries = intake.find(wanted.submissions, lab)
+    survey = intake.survey(wanted.submissions, lab, wanted.pattern)
+    for message in survey.remarks:
+        remark(wanted.language, message)
+    entries: Sequence[Entry] = survey.entries
+    if wanted.attempt == "last":
+        entries = attempts.last(entries)
+    listed = roster.read(wanted.roster) if wanted.roster else ()
+    missing = roster.missing(listed, survey.entries)
     before = None
     if wanted.only:
         entries = _only(entries, wanted.only)
@@ -69,9 +44,9 @@ def run(wanted: Wanted) -> int:
     with outfolder.claimed(wanted.out):
         if before is None:
             outfolder.same_class(wanted.out, {entry.student for entry in entries})
-        grading = _Grading(wanted, lab, len(entries), before)
+        grading = ClassRun(wanted, lab, entries, missing, before)
         with _ending_by_sigterm_too():
-            return grading.run(intake.read(entry, lab) for entry in entries)
+            return grading.run()
 
 
 @contextlib.contextmanager
@@ -87,180 +62,7 @@ def _ending_by_sigterm_too() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-class _Grading:
-    """One class on its way from submissions to files."""
-
-    def __init__(self, wanted: Wanted, lab: Lab, count: int, before: ClassRecord | None) -> None:
-        self._wanted = wanted
-        self._lab = lab
-        self._count = count
-        path = wanted.overrides or wanted.out / overrides.NAME
-        if wanted.overrides is not None and not path.exists():
-            raise overrides.OverrideError(f"{path}: there is no such file")
-        self._overrides = overrides.read(path, lab)
-        self._record = ClassRecord(lab, Isolation("weak", (), "fork"), versions(), ())
-        self._kept = {h.student: h for h in before.hand_ins} if before else {}
-        self._before = before
-        self._done: set[str] = set()
-        self._book: journal.Journal | None = None
-
-    def run(self, submissions: Iterator[Submission]) -> int:
-        """Grade all, write what is there whatever happens meanwhile; the exit status."""
-        wanted, language = self._wanted, self._wanted.language
-        try:
-            status = self._grade(submissions)
-        except EngineError as error:
-            number, count = len(self._done), self._count
-            say(
-                language,
-                "cannot_go_on" if number else "cannot_start",
-                text=error,
-                number=number,
-                count=count,
-            )
-            status = 2
-        except KeyboardInterrupt:
-            say(language, "interrupted", number=len(self._done), count=self._count, out=wanted.out)
-            status = 130
-        except OSError as error:
-            say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
-            return 2
-        if not self._done or status == 3:
-            return status
-        try:
-            return self._finish(status)
-        except OSError as error:
-            say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
-            return 2
-
-    def _grade(self, submissions: Iterator[Submission]) -> int:
-        wanted, lab = self._wanted, self._lab
-        key = secret.find(wanted.secret_file, wanted.out)
-        hidden = prepare.hidden_cases(lab.name, wanted.out, key)
-        real, no_weights = None, Message("check.no_weights")
-        if wanted.weights:
-            try:
-                real = prepare.real_weights(lab.name, wanted.out, wanted.weights)
-            except prepare.PrepareError as error:  # those checks stay ungraded, others count
-                no_weights = Message("check.weights_unusable", {"text": str(error)})
-                say(wanted.language, "no_weights", text=error)
-        options = Options(
-            hidden_cases=hidden,
-            real=real,
-            jobs=max(1, min(wanted.jobs, self._count)),
-            order_seed=key,
-            keep=(wanted.out / OUTPUTS).resolve() if wanted.keep_outputs else None,
-        )
-        with Engine(lab, options) as engine:
-            engine.wait_ready()
-            if LEVELS.index(engine.isolation.level) < LEVELS.index(wanted.least):
-                say(wanted.language, "too_weak", level=engine.isolation.level, least=wanted.least)
-                return 3
-            self._record = replace(
-                self._record,
-                isolation=self._weaker(engine.isolation),
-                hidden_cases=engine.counts["hidden"],
-                public_cases=engine.counts["public"],
-            )
-            asked = [hidden, *([real.cases] if real else [])]
-            releases = versions() | {"layers": ",".join(engine.isolation.layers)}
-            state = journal.context(lab, asked, releases)
-            self._book = book = journal.Journal(wanted.out / journal.FOLDER, lab, state)
-            open_ones: dict[str, Submission] = {}
-            for hand_in in engine.grade(self._not_known(submissions, book, open_ones)):
-                hand_in = replace(hand_in, results=_with_reason(hand_in.results, no_weights))
-                book.keep(open_ones.pop(hand_in.student), hand_in)
-                self._take(hand_in)
-        return 0
-
-    def _not_known(
-        self,
-        submissions: Iterator[Submission],
-        book: journal.Journal,
-        open_ones: dict[str, Submission],
-    ) -> Iterator[Submission]:
-        """Those that have to be graded; with ``--resume`` the others are taken from the book."""
-        for submission in submissions:
-            known = book.known(submission) if self._wanted.resume else None
-            if known is not None:
-                self._take(known)
-                continue
-            open_ones[submission.student] = submission
-            yield submission
-
-    def _take(self, hand_in: HandIn) -> None:
-        """One more is done: its reports are written at once."""
-        hand_in = overrides.applied(hand_in, self._overrides)
-        self._done.add(hand_in.student)
-        write.student_reports(self._record, hand_in, self._wanted.out, self._wanted.language)
-        score = score_of(self._lab, hand_in)
-        say(
-            self._wanted.language,
-            "progress_undecided" if score.undecided else "progress",
-            number=len(self._done),
-            count=self._count,
-            student=line(hand_in.student),
-            earned=score.earned,
-            undecided=score.undecided,
-            total=score.total,
-        )
-
-    def _weaker(self, isolation: Isolation) -> Isolation:
-        """That of the record which ``--only`` adds to, where it was weaker."""
-        old = self._before.isolation if self._before else isolation
-        return old if LEVELS.index(old.level) < LEVELS.index(isolation.level) else isolation
-
-    def _finish(self, status: int) -> int:
-        """Write the class's files, say what a human has to look at."""
-        wanted, language = self._wanted, self._wanted.language
-        assert self._book is not None
-        hand_ins = journal.Recorded(
-            self._book,
-            self._done,
-            self._kept,
-            lambda hand_in: overrides.applied(hand_in, self._overrides),
-        )
-        self._record = replace(self._record, hand_ins=hand_ins)
-        files = write.class_files(self._record, wanted.out)
-        if status:
-            return status
-        print(class_table(self._record, wanted.language))
-        say(language, "written", out=wanted.out, files=", ".join(path.name for path in files))
-        isolation = self._record.isolation
-        say(language, "isolation", level=isolation.level, layers=", ".join(isolation.layers))
-        lost = overrides.strangers(self._overrides, {*self._kept, *self._done})
-        if lost:
-            say(language, "strangers", students=outfolder.named(lost))
-        return for_a_human(self._record, language)
-
-
-def for_a_human(record: ClassRecord, language: str) -> int:
-    """Name the hand-ins that need somebody: the exit status, 1 if there are any."""
-    undecided = [h.student for h in record.hand_ins if score_of(record.lab, h).undecided]
-    if undecided:
-        say(language, "undecided", students=outfolder.named(undecided))
-    unread = [h.student for h in record.hand_ins if _unread(h)]
-    if unread:
-        say(language, "unread", students=outfolder.named(unread))
-    return 1 if undecided or unread else 0
-
-
-def _unread(hand_in: HandIn) -> bool:
-    """Whether no file of a hand-in could be taken, so that nothing of it was graded."""
-    return all(
-        r.message is not None and r.message.key.startswith("intake.") for r in hand_in.results
-    )
-
-
-def _with_reason(results: tuple[CheckResult, ...], reason: Message) -> tuple[CheckResult, ...]:
-    """Say why checks on real weights were not graded: none were given, or they do not load."""
-    return tuple(
-        replace(r, message=reason) if r.message and r.message.key == "check.no_weights" else r
-        for r in results
-    )
-
-
-def _only(entries: Sequence[intake.Entry], only: Sequence[str]) -> list[intake.Entry]:
+def _only(entries: Sequence[Entry], only: Sequence[str]) -> list[Entry]:
     """The entries of these students.
 
     Raises:

@@ -52,13 +52,19 @@ def _parser() -> argparse.ArgumentParser:
         return made
 
     grade = command("grade", _grade, "grade a folder of hand-ins, or a single one")
-    grade.add_argument("submissions", type=Path, help="folder with one folder or zip per student")
+    grade.add_argument("submissions", type=Path, help="the class: a folder or archive")
     grade.add_argument("--out", type=Path, default=Path("graded"), help="folder for the reports")
     grade.add_argument("--secret-file", type=Path, help="what hidden cases are drawn from")
     grade.add_argument(
         "--jobs", type=_positive, default=os.cpu_count() or 1, help="hand-ins at a time"
     )
     grade.add_argument("--weights", help="Hugging Face folder or hub id: real Qwen3 weights")
+    pattern = "how a hand-in's name tells the student: a regex with (?P<student_id>...)"
+    grade.add_argument("--pattern", metavar="REGEX", help=pattern)
+    attempt = "which of a student's attempts counts (default: last)"
+    grade.add_argument("--attempt", choices=("last", "best"), default="last", help=attempt)
+    listed = "CSV of who should hand in; who did not is listed"
+    grade.add_argument("--roster", type=Path, metavar="CSV", help=listed)
     resume = "take what an earlier run has graded and what still holds, grade the rest"
     grade.add_argument("--resume", action="store_true", help=resume)
     only = "grade this student's hand-in alone, keep the others (may be repeated)"
@@ -128,9 +134,9 @@ def _language() -> str:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from autograder.cli import grade
+    from autograder.cli import class_run, grade
 
-    wanted = grade.Wanted(
+    wanted = class_run.Wanted(
         submissions=arguments.submissions,
         lab=arguments.lab,
         out=arguments.out,
@@ -143,6 +149,9 @@ def _grade(arguments: argparse.Namespace) -> int:
         only=tuple(arguments.only),
         keep_outputs=arguments.keep_outputs,
         overrides=arguments.overrides,
+        pattern=arguments.pattern,
+        attempt=arguments.attempt,
+        roster=arguments.roster,
     )
     return grade.run(wanted)
 

@@ -11,3 +11,8 @@ from autograder.course.records import Message
 def say(language: str, key: str, **values: object) -> None:
     """Print the message ``grade.KEY`` at once."""
     print(render(Message(f"grade.{key}", values), language), file=sys.stderr, flush=True)
+
+
+def remark(language: str, message: Message) -> None:
+    """Print a message of another area at once."""
+    print(render(message, language), file=sys.stderr, flush=True)

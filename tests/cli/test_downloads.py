@@ -1,0 +1,94 @@
+"""``grade`` on what course systems hand out: attempts, rosters, names of one's own."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests import hand_ins
+from tests.cli.test_grade_command import Run, command
+
+RIGHT, STUB = hand_ins.right(), hand_ins.stub()
+HALF = RIGHT | {"mlp.py": STUB["mlp.py"]}
+
+
+def zipped(path: Path, members: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return path
+
+
+def gradescope_like(path: Path) -> Path:
+    """Two attempts of one student: the better one first; and a group of two."""
+    members = {}
+    for number, files in ((1, RIGHT), (2, HALF), (3, RIGHT)):
+        members |= {f"assignment_9_export/submission_{number}/{n}": t for n, t in files.items()}
+    ann = (
+        '  ":submitters":\n  - ":name": Ann Li\n    ":sid": "101"\n    ":email": ann@example.org\n'
+    )
+    pair = ann.replace("Ann Li", "Bo").replace("101", "102").replace("ann@", "bo@")
+    pair += '  - ":name": Cy\n    ":sid": "103"\n    ":email": cy@example.org\n'
+    about = ""
+    for number, who, day in ((1, ann, 1), (2, ann, 2), (3, pair, 3)):
+        about += f"submission_{number}:\n{who}"
+        about += f'  ":created_at": 2026-11-0{day} 10:00:00.000000000 Z\n'
+    members["assignment_9_export/submission_metadata.yml"] = "---\n" + about
+    return zipped(path, members)
+
+
+def rows(run: Run) -> dict[str, dict[str, str]]:
+    text = (run.out / "scores.csv").read_text(encoding="utf-8")
+    return {row["student_id"]: row for row in csv.DictReader(io.StringIO(text))}
+
+
+@pytest.mark.parametrize(("attempt", "points"), [("last", 72), ("best", 100)])
+def test_a_download_is_graded_as_it_came(tmp_path: Path, attempt: str, points: int) -> None:
+    source = gradescope_like(tmp_path / "export.zip")
+    listed = tmp_path / "roster.csv"
+    listed.write_text("学号,姓名,邮箱\n101,Ann Li,\n103,Cy,\n104,韩梅梅,\n", encoding="gbk")
+    options = ("--roster", str(listed), "--attempt", attempt)
+    run = command(source, tmp_path / "out", *options)
+    assert run.status == 0, run.stderr
+    record = run.record
+    found = {h["origin"]["students"][0]["name"]: h for h in record["hand_ins"]}
+    assert set(found) == {"Ann Li", "Bo"}
+    assert found["Ann Li"]["score"]["earned"] == points
+    assert found["Bo"]["score"]["earned"] == 100
+    assert [one["name"] for one in found["Bo"]["origin"]["students"]] == ["Bo", "Cy"]
+    assert found["Ann Li"]["origin"]["submitted_at"].startswith("2026-11-0")
+    assert [one["id"] for one in record["missing"]] == ["104"]
+    assert "韩梅梅" in run.stdout
+    for hand_in in record["hand_ins"]:
+        assert (run.out / hand_in["student"] / "report.html").exists()
+    scores = rows(run)
+    assert scores["104"]["status"] == "nothing handed in"
+    folders = {path.name for path in run.out.iterdir() if path.is_dir() and path.name[0] != "."}
+    assert folders == {hand_in["student"] for hand_in in record["hand_ins"]}
+
+
+def test_names_of_ones_own_need_a_pattern(tmp_path: Path) -> None:
+    source = tmp_path / "class"
+    source.mkdir()
+    for name, files in (("hw2-x77-final", RIGHT), ("hw2-x78-v2", STUB)):
+        zipped(source / f"{name}.zip", files)
+    (source / "readme.txt").write_text("about this class")
+    run = command(source, tmp_path / "out", "--pattern", r"hw2-(?P<student_id>x\d+)-")
+    assert run.status == 0, run.stderr
+    assert run.scores == {"x77": 100, "x78": 0}
+    assert "readme.txt" in run.stderr  # belongs to nobody
+    wrong = command(source, tmp_path / "other", "--pattern", r"(x\d+)")
+    assert wrong.status == 2 and "student_id" in wrong.stderr and not (tmp_path / "other").exists()
+
+
+def test_a_roster_that_cannot_be_read_is_told_before_grading(tmp_path: Path) -> None:
+    source = gradescope_like(tmp_path / "export.zip")
+    listed = tmp_path / "roster.csv"
+    listed.write_text("colour,taste\nred,sweet\n")
+    run = command(source, tmp_path / "out", "--roster", str(listed))
+    assert run.status == 2 and "roster.csv" in run.stderr
+    assert "Traceback" not in run.stderr and not (tmp_path / "out").exists()
