@@ -25,6 +25,7 @@ def report(out: Path, language: str) -> int:
     Raises:
         ValueError: the file is absent or not one of ours (names it and the mend).
     """
+    read_class(out)  # before a folder of that name is made
     with outfolder.claimed(out):
         return _written(read_class(out), out, language)
 
@@ -41,6 +42,7 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
     Raises:
         ValueError: no graded class, or overrides that cannot be used.
     """
+    read_class(out)
     with outfolder.claimed(out):
         record = read_class(out)
         lab = labfile.load(labfile.find_lab(record.lab.name))

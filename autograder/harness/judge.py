@@ -31,7 +31,7 @@ from autograder.harness.one import judged
 from autograder.harness.runner import Plan, Trial
 from autograder.harness.slots import Slot
 from autograder.sandbox.jail import harden_parent
-from autograder.sandbox.link import ForkedLink, NoWorker, Starter
+from autograder.sandbox.link import ForkedLink, NoWorker, Starter, WorkerLost
 from autograder.sandbox.spawned import SpawnedLink
 from autograder.sandbox.transport import Sources, WorkerTransport
 
@@ -75,7 +75,7 @@ class Judge:
         counts = {"hidden": sum(cases.values()), "public": len(cases) - sum(cases.values())}
         try:
             layers = self._probe(lab)
-        except NoWorker as error:
+        except (NoWorker, WorkerLost) as error:
             self._say({"no_worker": str(error)})
             return True
         self._say({"ready": counts, "layers": layers})

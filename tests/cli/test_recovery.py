@@ -245,5 +245,6 @@ def test_a_damaged_file_of_outputs_costs_nobody_anything(whole: Run, tmp_path: P
     (out / ".outputs" / "alice_right.outputs").write_bytes(b"\1\2")
     run = rescored(out)
     assert run.status == 0 and run.scores == whole.scores and "alice_right" in run.stderr
-    nothing = rescored(tmp_path)
+    nothing = rescored(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
     assert nothing.status == 2 and "give the folder that grade has written" in nothing.stderr
