@@ -23,7 +23,7 @@ WITH_WEIGHTS := $(if $(WEIGHTS),--weights "$(WEIGHTS)")
 READY_CORE := $(VENV)/.ready-core
 READY_DEV := $(VENV)/.ready-dev
 
-.PHONY: menu setup setup-dev test debug chat grade demo doctor build audit check check-all bench chaos soak compat clean
+.PHONY: menu setup setup-dev test debug chat grade demo doctor build audit check check-all attacks attacks-ablate bench chaos soak compat clean
 .DEFAULT_GOAL := menu
 
 menu:
@@ -37,6 +37,7 @@ menu:
 	@echo "authors       make build LAB=2           write stubs and public cases anew"
 	@echo "              make audit LAB=2           prove what a lab promises"
 	@echo "developers    make check | check-all | bench | chaos | soak | compat"
+	@echo "              make attacks | attacks-ablate   hostile hand-ins; the same, set free"
 
 # An environment of yours keeps its torch: pip only adds what is missing.
 PINNED := $(if $(filter .venv,$(VENV)),-c constraints.txt)
@@ -101,6 +102,12 @@ check-all: $(READY_DEV)
 	$(VENV)/bin/lint-imports
 	$(RUN) audit --lab 2
 	$(PY) -m pytest -q
+
+attacks: $(READY_DEV)
+	@$(PY) -m tests.attacks
+
+attacks-ablate: $(READY_DEV)
+	@$(PY) -m tests.attacks --ablate
 
 bench: $(READY_DEV)
 	$(PY) benchmarks/bench.py

@@ -1,7 +1,8 @@
 """Hand-ins that attack their grading: each earns what its maths earns, and nobody else notices.
 
-Every attack is put in front of two hand-ins: a stub, which earns nothing, and one that runs but
-computes nothing, which earns a little without the attack and may not earn more with it.
+A quick part of the catalogue of :mod:`tests.attacks`, by the engine; all of it is graded by the
+command line in ``test_attacks.py``. Every attack is put in front of its own base (mostly one that
+runs but computes nothing, and earns a little) and of a stub, which earns nothing.
 """
 
 from __future__ import annotations
@@ -9,24 +10,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from autograder.course import labfile
-from autograder.course.labfile import ROOT, SOLUTIONS
-from autograder.course.records import CheckResult, HandIn, Lab, Outcome, Text
+from autograder.course.records import CheckResult, HandIn, Outcome
 from autograder.grading.engine import Engine, Options
-from autograder.reference import cases, recipes
 from autograder.sandbox import jail
 from tests import hand_ins
-from tests.attacks import ATTACKS, ENDS_AT_IMPORT, READ, Attack
+from tests.attacks.attack import CANARY, Attack
+from tests.attacks.catalogue import ATTACKS
+from tests.attacks.code import READ
+from tests.attacks.world import World, lab, world
 from tests.hand_ins import earned, grade, hand_in, nothing_left_behind, outcomes, results
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
-CANARY = "canary-3f9c"  # stands in every place that holds answers
 SECRET = b"a secret that only this test knows"
+BY_ID = {attack.id: attack for attack in ATTACKS}
+QUICK = (
+    "01", "01b", "02", "02c", "03", "04", "05", "06", "07", "10", "11", "12", "13", "14", "14b",
+    "14c", "14d", "14e", "14i", "15", "18", "20", "20b", "21", "24", "27", "35", "37", "42", "43",
+    "44", "45", "45b", "45c", "45d", "57", "57c",
+)  # fmt: skip
 # Enough checks to earn something in every exercise; all of them would only take longer.
 CHECKS = (
     "test_rotate_half_runs", "test_rotate_half_values", "test_rotate_half_dtype",
@@ -41,53 +46,20 @@ MATHS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Places that hold answers, each with the canary in it."""
-
-    hidden: Path
-    notes: Path
-    shared: Path  # a folder that anybody may write to
-
-    def fill(self, attack: Attack) -> Attack:
-        places = {
-            "$HIDDEN": str(self.hidden),
-            "$NOTES": str(self.notes),
-            "$SHARED": str(self.shared),
-            "$ROOT": str(ROOT),
-        }
-        parts = [attack.first, attack.last]
-        for name, path in places.items():
-            parts = [part.replace(name, path) for part in parts]
-        return Attack(*parts)
+@pytest.fixture(scope="module")
+def around() -> Iterator[World]:
+    with world(os.geteuid()) as made:
+        (made.folder / "class" / "00-honest-right").mkdir()
+        (made.folder / "class" / "00-honest-right" / "attention.py").write_text(f"# {CANARY}")
+        yield made
 
 
 @pytest.fixture(scope="module")
-def lab() -> Lab:
-    return labfile.load(labfile.find_lab("2"))
-
-
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    folder = tmp_path_factory.mktemp("answers")
-    for path in (folder, *list(folder.parents)[:2]):
-        path.chmod(0o755)  # a jail that only changes the user must not help here
-    made = recipes.build(recipes.of_lab(SOLUTIONS / "lab2_qwen3_block"), SECRET)
-    about = Text(f"{CANARY} in a hidden case", f"{CANARY} 隐藏")
-    place = Answers(folder / "hidden.safetensors", folder / "notes.txt", folder / "shared")
-    place.hidden.write_bytes(cases.dump(replace(case, about=about) for case in made))
-    place.notes.write_text(f"the answer is {CANARY}")
-    place.shared.mkdir()
-    place.shared.chmod(0o777)
-    return place
-
-
-@pytest.fixture(scope="module")
-def engine(lab: Lab, answers: Answers) -> Iterator[Engine]:
+def engine(around: World) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOGRADER_SECRET", CANARY)
-        options = Options(hidden_cases=answers.hidden, jobs=2, checks=CHECKS, order_seed=SECRET)
-        with nothing_left_behind(), Engine(lab, options) as engine:
+        options = Options(hidden_cases=around.hidden, jobs=2, checks=CHECKS, order_seed=SECRET)
+        with nothing_left_behind(), Engine(lab(), options) as engine:
             engine.wait_ready()
             absent = set(jail._PROMISES) - jail.guarantees(engine.isolation.layers)
             if absent:  # most of what follows would then work, as the report of every run says
@@ -106,63 +78,76 @@ def passed(record: HandIn) -> set[str]:
     return {name for name, outcome in outcomes(record).items() if outcome == "passed"}
 
 
-def test_without_attacks_scores_are_what_the_maths_earns(
-    quiet: dict[str, HandIn], lab: Lab
-) -> None:
+def test_without_attacks_scores_are_what_the_maths_earns(quiet: dict[str, HandIn]) -> None:
     assert passed(quiet["right"]) == set(CHECKS) and passed(quiet["stub"]) == set()
     assert set(outcomes(quiet["stub"]).values()) == {"not_started"}
     assert passed(quiet["guess"]) and not passed(quiet["guess"]) & MATHS
-    assert earned(lab, quiet["stub"]) == 0 < earned(lab, quiet["guess"])
+    assert earned(lab(), quiet["stub"]) == 0 < earned(lab(), quiet["guess"])
 
 
-SLOW = {"answers nothing": pytest.mark.slow}  # until the wall clock ends it
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, ())) for n in ATTACKS])
+@pytest.mark.parametrize("attack", [BY_ID[name] for name in QUICK], ids=lambda attack: attack.id)
 def test_an_attack_earns_nothing_tells_nothing_and_costs_nobody(
-    engine: Engine, quiet: dict[str, HandIn], answers: Answers, name: str
+    engine: Engine, quiet: dict[str, HandIn], around: World, attack: Attack
 ) -> None:
-    attack = answers.fill(ATTACKS[name])
+    stubbed = replace(attack, base="stub")
     with nothing_left_behind(judges=True):
         records = grade(
             engine,
-            hand_in("attacking-stub", attack.on(hand_ins.stub())),
+            hand_in("attacking", around.files(attack)),
             hand_in("right", hand_ins.right()),
-            hand_in("attacking-guess", attack.on(hand_ins.guessing())),
+            hand_in("attacking-stub", around.files(stubbed)),
         )
-    stub, guess = records["attacking-stub"], records["attacking-guess"]
     assert records["right"] == quiet["right"]
     # What only runs and has the right shape may pass; no more than without the attack.
-    assert passed(stub) | passed(guess) <= passed(quiet["guess"])
-    for record in (stub, guess):
+    most = passed(quiet["guess"]) | set(attack.earns)
+    for record in (records["attacking"], records["attacking-stub"]):
+        assert passed(record) <= most
         assert "not_graded" not in outcomes(record).values(), "an attack is no fault of the grader"
         text = hand_ins.texts([record])
-        assert CANARY not in text and "BEGIN SOLUTION" not in text and "reached" not in text
-        if name in ENDS_AT_IMPORT:
-            assert {result.outcome for result in record.results} == {ENDS_AT_IMPORT[name]}
-    assert os.listdir(answers.shared) == []
+        assert CANARY not in text and "BEGIN SOLUTION" not in text and "LEAK" not in text
+        if attack.ends:
+            assert set(outcomes(record).values()) <= attack.ends
+    assert os.listdir(around.shared) == [] and not around.heard()
 
 
-@pytest.mark.parametrize("name", ["patches every comparison", "exit handlers", "forks and daemons"])
+@pytest.mark.parametrize("name", ["04", "03", "42"])
 def test_a_right_solution_that_attacks_keeps_its_points_and_gains_none(
-    engine: Engine, quiet: dict[str, HandIn], answers: Answers, name: str
+    engine: Engine, quiet: dict[str, HandIn], around: World, name: str
 ) -> None:
-    files = answers.fill(ATTACKS[name]).on(hand_ins.right())
-    record = grade(engine, hand_in("right", files))["right"]
+    attack = replace(BY_ID[name], base="right", last="", where=hand_ins.FILES)
+    record = grade(engine, hand_in("right", around.files(attack)))["right"]
     assert passed(record) <= passed(quiet["right"])
-    if name != "patches every comparison":  # that one breaks torch for itself
+    if name != "04":  # that one breaks torch for itself
         assert passed(record) == passed(quiet["right"])
 
 
-def test_the_attacks_would_work_on_open_ground(answers: Answers) -> None:
-    """The canary is really there to be found, for code that runs without a jail."""
+def test_the_answers_are_there_to_be_found(around: World) -> None:
+    """Code that runs without a jail finds every canary: none of these tests looks in vain."""
     space: dict[str, object] = {}
-    code = answers.fill(Attack(READ)).first.replace('"/proc/*/mem"', '""')
-    for pattern in ("/proc/*/environ", "/proc/*/cmdline", "/proc/*/maps", "/proc/%d/mem"):
-        code = code.replace(pattern, "/nowhere%d" if "%d" in pattern else "/nowhere")
+    code = around.fill(READ).replace('"/proc/', '"/nowhere/')
     exec(code, space)
     told = space["grab"]()  # type: ignore[operator]
-    assert told.count(CANARY) > 1 and "BEGIN SOLUTION" in told
+    assert told.count(CANARY) > 3 and "BEGIN SOLUTION" in told
+
+
+def test_no_descriptor_is_left(engine: Engine, around: World) -> None:
+    """The zygote holds as many as before, however hand-ins end."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may look into the zygote")
+    grade(engine, hand_in("first", hand_ins.stub()))
+    before = descriptors(engine)
+    for name in ("01", "14", "15", "20"):
+        grade(engine, hand_in("attacking", around.files(BY_ID[name])))
+    assert before and descriptors(engine) <= before
+
+
+def descriptors(engine: Engine) -> int:
+    """Open descriptors of the engine's zygote (nobody but root may look into it)."""
+    return sum(
+        len(os.listdir(f"/proc/{pid}/fd"))
+        for pid in hand_ins.descendants()
+        if "sandbox.zygote" in hand_ins.commands(pid) and os.getsid(pid) == pid
+    )
 
 
 def test_names_of_operators_tell_nothing(engine: Engine) -> None:
@@ -179,59 +164,30 @@ sys.modules["autograder.sandbox.session"].sorted = lambda seen: [name]
 
 # ---------------------------------------------------------------- stored answers
 
-
-def by_heart(lab: Lab) -> dict[str, str]:
-    """Gives the public cases' outputs by the shape of the input, and zeros otherwise."""
-    known: dict[str, dict[tuple[int, ...], list[float]]] = {
-        "rotate_half": {}, "repeating": {}, "mlp_core": {}
-    }  # fmt: skip
-    for case in cases.load(lab.folder / "cases.safetensors"):
-        if case.recipe in known:
-            known[case.recipe][case["x"].shape] = case["y"].array.reshape(-1).tolist()
-    files = hand_ins.guessing()
-    files["attention.py"] += f"""
-ROTATED, REPEATED = {known["rotate_half"]!r}, {known["repeating"]!r}
-
-def rotate_half(x):
-    stored = ROTATED.get(tuple(x.shape))
-    print("shape", tuple(x.shape))
-    return (torch.zeros(x.shape) if stored is None else torch.tensor(stored).view(x.shape)).to(x)
-
-def repeat_kv(x, n_rep):
-    print("shape", tuple(x.shape))
-    stored = REPEATED.get(tuple(x.shape))
-    right = x.shape[0], x.shape[1] * n_rep, *x.shape[2:]
-    if n_rep == 1: return x
-    return torch.tensor(stored).view(right).to(x) if stored else x.new_zeros(right)
-"""
-    files["mlp.py"] += f"""
-SHAPES = {list(known["mlp_core"])!r}
-
-def forward(self, x):
-    assert tuple(x.shape) in SHAPES, f"a shape that nobody told me: {{x}}"
-    return torch.zeros_like(x)
-Qwen3MLP.forward = forward
-"""
-    return files
+STORED = ("test_rotate_half_values", "test_repeat_kv_order")
 
 
-STORED = ("test_rotate_half_values", "test_repeat_kv_order", "test_mlp_runs")
+def by_heart(around: World) -> dict[str, str]:
+    """Gives the public cases' outputs by shape, zeros otherwise, and says what it was asked."""
+    asked = "real = rotate_half\ndef rotate_half(x): print('shape', x.shape); return real(x)"
+    return around.files(replace(BY_ID["27"], last=f"$STORED\n{asked}"))
 
 
-def test_stored_answers_pass_in_public(lab: Lab) -> None:
-    with nothing_left_behind(), Engine(lab, Options(checks=CHECKS)) as public:
+def test_stored_answers_pass_in_public(around: World) -> None:
+    with nothing_left_behind(), Engine(lab(), Options(checks=CHECKS)) as public:
         public.wait_ready()
-        record = grade(public, hand_in("by-heart", by_heart(lab)))["by-heart"]
+        record = grade(public, hand_in("by-heart", by_heart(around)))["by-heart"]
     assert set(STORED) <= passed(record)
 
 
-def test_stored_answers_lose_on_hidden_cases_and_learn_nothing(engine: Engine, lab: Lab) -> None:
-    record = grade(engine, hand_in("by-heart", by_heart(lab)))["by-heart"]
+def test_stored_answers_lose_on_hidden_cases_and_learn_nothing(
+    engine: Engine, around: World
+) -> None:
+    record = grade(engine, hand_in("by-heart", by_heart(around)))["by-heart"]
     for name in STORED:
         result = results(record)[name]
         assert (result.outcome, result.hidden) == (Outcome.FAILED, True)
         assert result.message is not None and dict(result.message.values) == {}
         bare = CheckResult(name, Outcome.FAILED, result.message, hidden=True)
         assert result == bare
-    assert "nobody told me" not in repr(record) and "shape (" not in repr(record)
-    assert CANARY not in repr(record)
+    assert "shape torch" not in repr(record) and CANARY not in repr(record)

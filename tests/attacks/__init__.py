@@ -1,0 +1,1 @@
+"""Attacks and faults, graded beside honest hand-ins: `python -m tests.attacks [--ablate]`."""
