@@ -49,6 +49,19 @@ def _names(raw: Any) -> tuple[str, ...]:
     return tuple(str(name)[:80] for name in list(raw or ())[:6])
 
 
+def _expect_echo(step: Mapping[str, Any], value: Any) -> None:
+    """``[result, args, kwargs]``, with the arguments of the call; checks take them for granted.
+
+    Raises:
+        ValueError, TypeError: something else came back.
+    """
+    _, args, kwargs = value
+    if type(args) is not list or len(args) != len(step["args"]):
+        raise ValueError("other arguments than those of the call")
+    if type(kwargs) is not dict or kwargs.keys() != step["kwargs"].keys():
+        raise ValueError("other keywords than those of the call")
+
+
 _SCALARS = (int, float, str, bool, type(None))
 
 
@@ -203,7 +216,10 @@ class Student:
                     value, names = value["$list"]
                     self.operators.update(str(name)[:80] for name in names["$list"])
                 if result is not None:
-                    result.set(_decode(value, arrays))
+                    decoded = _decode(value, arrays)
+                    if step.get("echo"):
+                        _expect_echo(step, decoded)
+                    result.set(decoded)
             error = StudentError(reply["error"]) if "error" in reply else None
             if error is None and len(reply["values"]) < len(steps):
                 raise ValueError("fewer values than steps")

@@ -21,9 +21,12 @@ from numpy.typing import NDArray
 
 from autograder.sandbox.framing import LENGTH, WireError
 
-MAX_HEADER = 16 << 20  # bytes of JSON, which takes many times its size once it is parsed
+# Bytes of JSON, which takes many times its size once it is parsed, and seconds to look through.
+MAX_HEADER = 1 << 20  # in what student code may have made
+MAX_REQUEST = 16 << 20  # in what the judge says; sources are among it
 KEPT = "k:"  # names of tensors that the receiver keeps begin so
 MAX_TENSORS = 4096
+MAX_PRODUCT = 1 << 48  # of the sides that are not zero: numpy multiplies those of empty tensors too
 MAX_SIDES = 32  # dimensions of a tensor: what every numpy can hold
 
 # torch dtype -> (name in a safetensors header, numpy dtype of the raw bytes)
@@ -84,8 +87,14 @@ def pack(tree: dict[str, Any], tensors: dict[str, Tensor]) -> bytes:
     return b"".join((LENGTH.pack(len(head)), head, *(t.data for t in tensors.values())))
 
 
-def unpack(blob: bytes | bytearray) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def unpack(
+    blob: bytes | bytearray, most: int = MAX_HEADER
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read a message that may be hostile; its tensors share the memory of ``blob``.
+
+    Args:
+        blob: the message.
+        most: bytes that its header may have.
 
     Raises:
         WireError: it is no safetensors blob, or a header lies about sizes.
@@ -94,8 +103,8 @@ def unpack(blob: bytes | bytearray) -> tuple[dict[str, Any], dict[str, Tensor]]:
         (length,) = LENGTH.unpack_from(blob)
         if length > len(blob) - 8:
             raise WireError("the header is longer than the message")
-        if length > MAX_HEADER:
-            raise WireError(f"a header of {length} bytes; at most {MAX_HEADER} are read")
+        if length > most:
+            raise WireError(f"a header of {length} bytes; at most {most} are read")
         header = json.loads(blob[8 : 8 + length])
         tree = json.loads(header.pop("__metadata__")["m"])
         if not isinstance(tree, dict) or len(header) > MAX_TENSORS:
@@ -111,6 +120,8 @@ def unpack(blob: bytes | bytearray) -> tuple[dict[str, Any], dict[str, Tensor]]:
             if not all(type(n) is int and 0 <= n < 1 << 31 for n in (*shape, begin, end)):
                 raise WireError("a shape or offset is no number of a tensor")
             size = math.prod(shape) * _DTYPES[dtype][1].itemsize
+            if math.prod(side or 1 for side in shape) > MAX_PRODUCT:
+                raise WireError("a shape that no memory could hold")
             if end - begin != size or end > len(body):
                 raise WireError("a tensor's size does not fit its shape")
             claimed += size

@@ -9,7 +9,7 @@ from typing import Any
 
 from autograder.sandbox.framing import frame, frame_length
 from autograder.sandbox.session import Session
-from autograder.sandbox.wire import pack, unpack
+from autograder.sandbox.wire import MAX_REQUEST, pack, unpack
 
 
 def serve(read_fd: int, write_fd: int, layers: tuple[str, ...]) -> None:
@@ -20,7 +20,7 @@ def serve(read_fd: int, write_fd: int, layers: tuple[str, ...]) -> None:
     _line_buffered()
     session: Session | None = None
     while (blob := _read(read_fd)) is not None:
-        request, tensors = unpack(blob)
+        request, tensors = unpack(blob, MAX_REQUEST)
         if "sources" in request:
             _keep_given(request["given"])
             session = Session(request["sources"], request["paths"])

@@ -439,6 +439,38 @@ def test_a_forged_reply_counts_as_a_worker_that_is_lost(name: str) -> None:
         _ = Student(Forged(FORGED[name])).call("code.f").value
 
 
+def echoed(args: Any, kwargs: Any) -> dict[str, Any]:
+    return {"values": [{"$list": [7, args, kwargs]}]}
+
+
+NO_ECHO: dict[str, Any] = {
+    "a value alone": {"values": [7]},
+    "nothing": {"values": [None]},
+    "two of three": {"values": [{"$list": [7, {"$list": [1]}]}]},
+    "no arguments": echoed({"$list": []}, {"$dict": [["k", 2]]}),
+    "too many": echoed({"$list": [1, 1]}, {"$dict": [["k", 2]]}),
+    "a number": echoed(1, {"$dict": [["k", 2]]}),
+    "a text as long": echoed("1", {"$dict": [["k", 2]]}),
+    "no keywords": echoed({"$list": [1]}, {"$dict": []}),
+    "others": echoed({"$list": [1]}, {"$dict": [["l", 2]]}),
+    "keywords that are a list": echoed({"$list": [1]}, {"$list": ["k"]}),
+}
+
+
+@pytest.mark.parametrize("name", NO_ECHO)
+def test_arguments_that_come_back_are_those_of_the_call(name: str) -> None:
+    """Checks take them for granted: an IndexError there would look like a fault of ours."""
+    with pytest.raises(WorkerLost):
+        _ = Student(Forged(NO_ECHO[name])).call("code.f", 1, k=2, echo=True).value
+
+
+def test_arguments_come_back_as_they_were_left(hand_in: Maker) -> None:
+    student = hand_in("def f(x, *, k): return 7")
+    good = echoed({"$list": [1]}, {"$dict": [["k", 2]]})
+    for one in (student, Student(Forged(good))):
+        assert one.call("code.f", 1, k=2, echo=True).value == [7, [1], {"k": 2}]
+
+
 def test_a_tensor_that_did_not_come_is_no_tensor() -> None:
     value = Student(Forged({"values": [{"$t": "r0"}]})).call("code.f").value
     assert isinstance(value, Other)

@@ -136,6 +136,8 @@ HOSTILE = {
     "a shape too small": entry(shape=(1,)),
     "a shape of 2^62": entry(shape=(1 << 62,)),
     "a shape whose product is 2^64 + 2": entry(shape=(1 << 31, 1 << 31, 4)),
+    # numpy counts the bytes of an empty tensor as if no side were zero.
+    "an empty shape beyond any memory": entry(shape=(0, *[(1 << 31) - 1] * 3), offsets=(0, 0)),
     "a negative shape": entry(shape=(-2,)),
     "two negative sides": entry(shape=(-1, -2)),
     "a shape of fractions": entry(shape=(2.0,)),
@@ -220,6 +222,17 @@ def test_a_header_is_capped_before_it_is_parsed() -> None:
     message = blob(header)
     assert len(message) < framing.MAX_MESSAGE
     assert allocated(lambda: unpack(message)) < 1 << 16
+
+
+def test_a_request_may_say_more_than_a_reply() -> None:
+    """Requests carry sources, and come from the judge; replies come from student code."""
+    message = pack({"sources": "x" * (wire.MAX_HEADER + 1)}, {})
+    with pytest.raises(WireError, match="a header of"):
+        unpack(message)
+    assert len(unpack(message, wire.MAX_REQUEST)[0]["sources"]) > wire.MAX_HEADER
+    # Two files of the largest size that is taken, in characters that JSON writes longest.
+    sources = {name: "\x01" * (1 << 20) for name in ("a.py", "b.py")}
+    unpack(pack({"sources": sources}, {}), wire.MAX_REQUEST)
 
 
 def test_a_frame_is_a_length_and_the_message() -> None:
