@@ -193,12 +193,15 @@ def expanded(folder: Path, out: Path) -> bool:
 @grader
 def alarm(folder: Path, out: Path) -> bool:
     """Ends a hand-in by signals within its own process."""
+    import torch
+
+    torch.set_num_threads(1)  # imported before the clock starts
 
     def late(*_: object) -> None:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, late)
-    signal.alarm(1)
+    signal.alarm(2)
     return no_deadline(folder, out)
 
 

@@ -231,7 +231,7 @@ def test_a_request_may_say_more_than_a_reply() -> None:
         unpack(message)
     assert len(unpack(message, wire.MAX_REQUEST)[0]["sources"]) > wire.MAX_HEADER
     # Two files of the largest size that is taken, in characters that JSON writes longest.
-    sources = {name: "\x01" * (1 << 20) for name in ("a.py", "b.py")}
+    sources = dict.fromkeys(("a.py", "b.py"), "\x01" * (1 << 20))
     unpack(pack({"sources": sources}, {}), wire.MAX_REQUEST)
 
 
