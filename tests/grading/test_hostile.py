@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -134,20 +135,21 @@ def test_no_descriptor_is_left(engine: Engine, around: World) -> None:
     """The zygote holds as many as before, however hand-ins end."""
     if os.geteuid() != 0:
         pytest.skip("only root may look into the zygote")
-    grade(engine, hand_in("first", hand_ins.stub()))
-    before = descriptors(engine)
+    before = least(engine)
     for name in ("01", "14", "15", "20"):
         grade(engine, hand_in("attacking", around.files(BY_ID[name])))
-    assert before and descriptors(engine) <= before
+    assert least(engine) == before
+
+
+def least(engine: Engine) -> int:
+    """The fewest seen for a while: the last worker may still be on its way out."""
+    return min((descriptors(engine), time.sleep(0.02))[0] for _ in range(50))
 
 
 def descriptors(engine: Engine) -> int:
     """Open descriptors of the engine's zygote (nobody but root may look into it)."""
-    return sum(
-        len(os.listdir(f"/proc/{pid}/fd"))
-        for pid in hand_ins.descendants()
-        if "sandbox.zygote" in hand_ins.commands(pid) and os.getsid(pid) == pid
-    )
+    assert engine.crew is not None and engine.crew.zygote is not None
+    return len(os.listdir(f"/proc/{engine.crew.zygote.pid}/fd"))
 
 
 def test_names_of_operators_tell_nothing(engine: Engine) -> None:
