@@ -53,3 +53,10 @@ def cases():
 def wire(array):
     return sys.modules["autograder.sandbox.wire"].Tensor.of(array)
 """
+
+# What only asks that two answers agree: a constant passes, and so may memory that nobody wrote.
+AGREEING = (
+    "test_rotary_halves", "test_apply_rotary_norms", "test_attention_future",
+    "test_attention_q_norm", "test_attention_k_norm", "test_attention_norm_before_rope",
+    "test_attention_pure", "test_attention_batch", "test_mlp_pure",
+)  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.attacks.attack import Attack, Off
-from tests.attacks.code import NUMBERS, STEAL
+from tests.attacks.code import AGREEING, NUMBERS, STEAL
 
 _BORDER = Off("border", "exit 0")
 
@@ -137,6 +137,7 @@ def forward(self, *args, **kwargs):
 Qwen3Attention.forward = forward
 """),
     Attack(24, "memory that was used before", "the reference is never computed in that process",
+           earns=AGREEING,
            last=f"""
 def stolen(x):
     return torch.empty_like(x) if x is not None else {NUMBERS}
@@ -146,7 +147,7 @@ def stolen(x):
 def stolen(x):
     return x.zero_() if x is not None else {NUMBERS}
 """ + STEAL, off=Off("naive", "exit 0", by="reference_after")),
-    Attack(26, "keeps answers between calls",
+    Attack(26, "keeps answers between calls", earns=AGREEING, held=
            "new namespaces per check; new processes; hidden values",
            last="""
 import builtins, sys
