@@ -62,6 +62,14 @@ def difference(got: Array, want: Array, keep: NDArray[np.bool_] | None = None) -
     got, want = got.astype(np.float64), want.astype(np.float64)
     if want.ndim == 0:
         got, want = got[None], want[None]
+    # Squares of huge numbers are infinite, and infinite by infinite is NaN, which is never too
+    # far; those of tiny ones are zero. Against the largest of `want` neither happens.
+    scale = float(np.abs(want).max(initial=0.0)) or 1.0
+    with np.errstate(over="ignore"):
+        return _difference(got / scale, want / scale, keep)
+
+
+def _difference(got: Array, want: Array, keep: NDArray[np.bool_] | None) -> Difference:
     if keep is not None:
         mask = np.broadcast_to(keep, want.shape[:-1])[..., None]
         got, want = np.where(mask, got, 0.0), np.where(mask, want, 0.0)
