@@ -25,7 +25,9 @@ _NAMES = frozenset(
 )
 _HARMLESS_CALLS = ("register_buffer", "register_parameter", "register_module")
 _DUNDERS = frozenset(("__init__", "__name__", "__all__", "__class__", "__call__", "__repr__"))
-MAX_TEXT = 200_000  # characters; what is longer is not looked at but suspected
+# Characters; what is longer is not looked at but suspected. Some Pythons parse a formatted
+# string in the square of its length, and no CPU limit ends the judge.
+MAX_TEXT = 50_000
 _CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.Call)
 
 

@@ -16,7 +16,7 @@ from autograder.course.records import CheckResult, Message, Outcome
 from autograder.harness.carry import may_carry_state
 from autograder.harness.checks import CheckFailed
 from autograder.harness.runner import Plan, Trial
-from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.link import NoWorker, WorkerLost
 from autograder.sandbox.student import Student, StudentError
 from autograder.sandbox.transport import WorkerTransport
 
@@ -66,6 +66,10 @@ def changed(
             if lost.stray:
                 continue  # somebody's kill says nothing about the code
             passed = False
+        except NoWorker:
+            raise
+        except Exception:
+            passed = False  # an answer that no check expects must not cost us the judge
         if passed != (results[trial.check].outcome is Outcome.PASSED):
             differ.append(trial.check)
     titles = [check.title for check in plan.lab.checks if check.name in differ]
