@@ -150,26 +150,42 @@ def expect_close(
         what: the name of the value, for the sentence.
         keep: ``want.shape[:-1]``, False where a token is padding.
         part: an index; only this part of the value is judged.
-        limit: default: the limits of the dtype that came.
+        limit: default: the limits of the case's dtype (float32 where it names none). Not of the
+            dtype that came: a narrower one would then forgive what is wrong.
     """
     reference = want.array.astype(np.float64)
     got = _numbers(result, reference, case, what)
     tensor = expect_tensor(result, case, what)
-    limit = limit or LIMITS.get(tensor.dtype, LIMITS["float32"])
+    dtype = case.values.get("dtype", "float32")
+    limit = limit or LIMITS[dtype]
     got, reference = got[part], reference[part]
     gap = difference(got, reference, keep)
-    if gap.tensor > limit.tensor:
+    close = gap.tensor <= limit.tensor and gap.token <= limit.token
+    if not close and tensor.dtype != dtype and tensor.dtype in ("float16", "bfloat16"):
+        raise _fail("dtype", case, what, got=tensor.dtype, want=dtype)
+    if not gap.tensor <= limit.tensor:
         place = gap.place if reference.ndim else ()
         raise _fail(
             "mismatch", case, what, error=gap.tensor, limit=limit.tensor, place=str(list(place)),
             got=float(got[place]), want=float(reference[place]),
         )  # fmt: skip
-    if gap.token > limit.token:
+    if not gap.token <= limit.token:
         first = (*gap.token_place, 0) if reference.ndim else ()
         raise _fail(
             "mismatch_token", case, what, error=gap.token, limit=limit.token,
             place=str(list(gap.token_place)), got=float(got[first]), want=float(reference[first]),
         )  # fmt: skip
+
+
+def _part(values: NDArray[Any], part: tuple[Any, ...], case: Case, what: Text) -> NDArray[Any]:
+    """The part that is judged, of values whose shape nobody has looked at yet."""
+    try:
+        found: NDArray[Any] = values[part]
+        return found
+    except IndexError:
+        sides = len(part)
+        want = _words(Text(f"{sides} dimensions, none empty", f"{sides} 个非空维度"))
+        raise _fail("shape", case, what, got=str(list(values.shape)), want=want) from None
 
 
 def expect_unchanged(after: Any, before: Tensor, case: Case, what: Text) -> None:
@@ -195,12 +211,12 @@ def expect_same(
     Zeros everywhere agree with themselves whatever happens, so they are no answer.
     """
     reference = expect_tensor(before, case, what).array.astype(np.float64)
-    got = _numbers(result, reference, case, what)[part]
-    reference = _numbers(before, reference, case, what)[part]
+    got = _part(_numbers(result, reference, case, what), part, case, what)
+    reference = _part(_numbers(before, reference, case, what), part, case, what)
     if not reference.any():
         raise _fail("zero", case, what)
     gap = difference(got, reference)
-    if gap.tensor > limit or gap.token > 10 * limit:
+    if not (gap.tensor <= limit and gap.token <= 10 * limit):
         error = max(gap.tensor, gap.token)
         raise _fail("moved", case, what, error=error, why=_words(why))
 
@@ -216,9 +232,9 @@ def expect_unlike(
 ) -> None:
     """Two values that must differ (by more than 1e-3, relative)."""
     reference = expect_tensor(before, case, what).array.astype(np.float64)
-    got = _numbers(result, reference, case, what)[part]
-    reference = _numbers(before, reference, case, what)[part]
-    if difference(got, reference).tensor <= 1e-3:
+    got = _part(_numbers(result, reference, case, what), part, case, what)
+    reference = _part(_numbers(before, reference, case, what), part, case, what)
+    if not difference(got, reference).tensor > 1e-3:
         raise _fail("stuck", case, what, why=_words(why))
 
 

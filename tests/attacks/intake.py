@@ -137,9 +137,9 @@ def parentheses(path: Path, files: Files, fill: Fill) -> None:
 
 
 def long_string(path: Path, files: Files, fill: Fill) -> None:
-    """A formatted string of 100000 fields: quadratic for the parser of some Pythons."""
+    """A formatted string of 340000 fields: minutes for the parser of some Pythons."""
     name = "# scaled_dot_product_attention\n"
-    _folder(path, dict(files) | {"mlp.py": name + "f'" + "{x}" * 100_000 + "'"})
+    _folder(path, dict(files) | {"mlp.py": name + "f'" + "{x}" * 340_000 + "'"})
 
 
 def markup(path: Path, files: Files, fill: Fill) -> None:
@@ -216,7 +216,7 @@ ATTACKS = (
            says="inconsistent use of tabs"),
     Attack(54, "five thousand parentheses, a long chain of signs", "parsed in the worker; named",
            make=parentheses),
-    Attack(54, "a formatted string of 100000 fields", "parsed in the worker; a CPU deadline",
+    Attack(54, "a formatted string of 340000 fields", "parsed in the worker; a CPU deadline",
            tag="b", make=long_string),
     Attack(60, "formulas, terminal codes, HTML and Markdown", "every text is escaped for its place",
            make=markup, off=Off("naive", "<script>alert", by="escaping")),

@@ -179,6 +179,13 @@ def forward(self, hidden, *args, **kwargs):
     return exact(self, hidden.to(torch.bfloat16).to(hidden.dtype) * 1.004, *args, **kwargs)
 Qwen3Attention.forward = forward
 """, misses=("test_attention_parity",)),
+    Attack(30, "wrong by a little, and handed back as bfloat16",
+           "limits follow the dtype of the case, not of the answer", tag="b",
+           where=("attention.py",), base="right", most="right", last="""
+exact = Qwen3Attention.forward
+def forward(self, *args, **kwargs): return (exact(self, *args, **kwargs) * 1.008).bfloat16()
+Qwen3Attention.forward = forward
+""", misses=("test_attention_parity", "test_attention_value_heads", "test_attention_rotation")),
     Attack(31, "NaN, infinity, a wrong dtype", "what is wrong is named", last="""
 def rotate_half(x): return torch.full_like(x, float("nan"))
 def repeat_kv(x, n_rep): return x.repeat_interleave(n_rep, 1).double().mul(float("inf"))
@@ -187,6 +194,31 @@ Qwen3Attention.forward = lambda self, h, *a, **k: torch.full_like(h, -float("inf
     Attack(31, "a wrong shape", "both shapes are named", tag="b",
            last="def rotate_half(x): return x[..., :1]", where=("attention.py",),
            says="has the shape"),
+    Attack(31, "numbers whose squares are infinite", "the metric has no NaN", tag="c", last="""
+def huge(x): return (torch.rand(x.shape, dtype=torch.float64) + 0.5) * 1e300
+def apply_rotary_pos_emb(q, k, cos, sin): return huge(q) * 1e-150, huge(k) * 1e-150
+RotaryEmbedding.forward = lambda self, p: 2 * (huge(torch.empty(*p.shape, 2 * len(self.inv_freq))),)
+Qwen3Attention.forward = lambda self, h, *a, **k: huge(h)
+""", where=("attention.py",)),
+    Attack(31, "small integers", "what a dtype cannot hold is no fault of the grader", tag="d",
+           where=("mlp.py",), earns=("test_mlp_pure",), last="""
+Qwen3MLP.forward = lambda self, x: torch.ones_like(x).to(torch.uint8)
+"""),
+    Attack(31, "a number once the weights have loaded", "a shape is asked before a part is taken",
+           tag="e", where=("attention.py",),
+           # What only asks that two answers agree, any constant passes.
+           earns=("test_attention_q_norm", "test_attention_k_norm", "test_attention_pure",
+                  "test_attention_norm_before_rope"), last="""
+import sys
+plain = Qwen3Attention.forward
+def forward(self, hidden, *args, **kwargs):
+    steps, frame = [], sys._getframe()
+    while frame is not None and not steps:
+        steps = frame.f_locals.get("request", {}).get("steps", [])
+        frame = frame.f_back
+    return torch.tensor(1.0) if len(steps) > 2 else plain(self, hidden, *args, **kwargs)
+Qwen3Attention.forward = forward
+"""),
     Attack(33, "tuples of tuples, sparse, meta and quantised tensors", "what came is named",
            where=("attention.py",), says="meta device", last="""
 deep = []

@@ -1,0 +1,103 @@
+"""No answer of a hand-in makes a check fail as if that were the grader's fault.
+
+Every check of the lab is asked about tensors of every dtype and of every shape that its case
+knows, and about values that are no tensors: it passes, or says what is wrong with the answer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.course import labfile
+from autograder.harness.checks import CheckFailed
+from autograder.reference import cases
+from autograder.reference.cases import Case
+from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.student import Student, StudentError
+from autograder.sandbox.transport import Reply
+from autograder.sandbox.wire import _DTYPES, Tensor
+
+LAB = labfile.load(labfile.find_lab("2"))
+Check = Callable[[Student, Case], None]
+
+
+def checks() -> dict[str, tuple[Check, tuple[str, ...]]]:
+    """The check functions of the lab, with the recipes that they are marked with."""
+    found: dict[str, tuple[Check, tuple[str, ...]]] = {}
+    for path in sorted((LAB.folder / "checks").glob("test_*.py")):
+        module = importlib.import_module(f"labs.{LAB.name}.checks.{Path(path).stem}")
+        for check in LAB.checks:
+            if hasattr(module, check.name):
+                function = getattr(module, check.name)
+                found[check.name] = function, function.pytestmark[0].args
+    return found
+
+
+CHECKS = checks()
+CASES = {case.recipe: case for case in cases.load(LAB.folder / "cases.safetensors")}
+
+
+class Odd:
+    """A worker that gives one and the same answer to everything."""
+
+    def __init__(self, tree: Any, tensors: Mapping[str, Tensor]) -> None:
+        self.tree, self.tensors = tree, tensors
+
+    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
+        values = []
+        for step in request["steps"]:
+            value = self.tree
+            if step.get("operators"):
+                value = {"$list": [value, {"$list": ["f"]}]}
+            elif step.get("echo"):
+                args = {"$list": [self.tree for _ in step["args"]]}
+                kwargs = {"$dict": [[name, self.tree] for name in step["kwargs"]]}
+                value = {"$list": [value, args, kwargs]}
+            values.append(value)
+        return {"values": values}, dict(self.tensors)
+
+
+def answers(case: Case) -> Iterator[tuple[Any, dict[str, Tensor]]]:
+    """Trees and their tensors: tensors alone, in pairs and in dicts, and other values."""
+    dice = random.Random(7)
+    keys = ("embedding", "attention", "mlp", "norm", "lm_head", "total")
+    shapes = {t.shape for name, t in case.tensors.items() if not name.startswith("w.")}
+    for shape in sorted(shapes | {(), (1,), (0,), (0, 1 << 31, 1 << 10)}):
+        count = 1
+        for side in shape:
+            count *= side
+        for dtype, (_, raw) in _DTYPES.items():
+            for data in (bytes(count * raw.itemsize), dice.randbytes(count * raw.itemsize)):
+                made = {"r": Tensor(dtype, shape, data)}
+                yield {"$t": "r"}, made
+                yield {"$tuple": [{"$t": "r"}] * 2}, made
+    one = {"r": Tensor("int64", (), bytes(8))}
+    plain = (None, True, -1, 1e999, float("nan"), 10**4000, "x" * 500)
+    trees = ({"$list": []}, {"$tuple": [1, "2"]}, {"$dict": []}, {"$t": "gone"}, {"$t": "r"})
+    for value in (*plain, *trees, {"$other": "a thing"}):
+        yield value, one
+        yield {"$dict": [[key, value] for key in keys]}, one
+        yield {"$list": [value, value]}, one
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, of bytes drawn by dice
+@pytest.mark.parametrize("name", CHECKS)
+def test_any_answer_passes_or_is_wrong_and_nothing_else(name: str) -> None:
+    check, recipes = CHECKS[name]
+    ends = set()
+    for case in (CASES[recipe] for recipe in recipes if recipe in CASES):
+        for tree, tensors in answers(case):
+            try:
+                check(Student(Odd(tree, tensors)), case)
+                ends.add("passed")
+            except (CheckFailed, StudentError, WorkerLost) as error:
+                ends.add(type(error).__name__)
+            except Exception as error:
+                raise AssertionError(f"{tree!r:.200} {tensors!r:.200}") from error
+    assert "CheckFailed" in ends or not any(recipe in CASES for recipe in recipes)
