@@ -90,12 +90,17 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one check may use in the worker."""
+    """What one call may use in the worker (seconds, MiB), and a whole hand-in.
+
+    ``hand_in_seconds`` of wall-clock time end a hand-in that waits a little everywhere; a right
+    one needs a hundredth of it.
+    """
 
     cpu_seconds: float = 2.0
     wall_seconds: float = 20.0
     memory_mib: int = 1024
     lost_workers: int = 3
+    hand_in_seconds: float = 120.0
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,9 @@ def open_regular(path: Path, shown: str) -> int:
         kind = kind_of(before.st_mode)
         if kind is not Kind.FILE:
             raise RefusedError("symlink" if kind is Kind.SYMLINK else "special", file=shown)
+        # A second name for somebody else's file, which the hand-in's owner could not read.
+        if before.st_nlink > 1 and before.st_uid != os.lstat(path.parent).st_uid:
+            raise RefusedError("hard_link", file=shown)
         descriptor = os.open(path, _OPEN_FLAGS)
     except OSError as error:
         raise RefusedError("unreadable", file=shown, text=str(error.strerror)) from None

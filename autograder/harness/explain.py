@@ -78,6 +78,9 @@ def _listed(names: Sequence[str]) -> str:
 
 def lost(error: WorkerLost, case: Case) -> CheckResult:
     """The worker died or was stopped while it ran student code."""
+    if error.timed_out and error.clock == "whole":
+        message = Message("check.hand_in_timed_out", {"seconds": float(str(error))})
+        return CheckResult("", Outcome.TIMED_OUT, message, case=case.name)
     if error.timed_out:
         clock = {"en": error.clock, "zh": "CPU" if error.clock == "CPU" else "实际"}
         values = {"seconds": float(str(error)), "clock": clock, "case": case.words}

@@ -192,7 +192,10 @@ class Jail:
         `cpu_seconds`: CPU time of the child in all; `without`: layers to leave off, with which
         tests show what each of them stops. Raises nothing for a missing layer.
         """
-        missing = dict.fromkeys(without, "it was switched off")
+        off = set(without)
+        if any(layer.startswith("landlock") for layer in off):  # one ruleset binds them all
+            off.update(layer for layer in LAYERS if layer.startswith("landlock"))
+        missing = dict.fromkeys(off, "it was switched off")
         for layer, why in (
             ("rlimits", rlimits.unavailable()),
             ("uid", _uid_unavailable(readable)),
@@ -205,7 +208,7 @@ class Jail:
                 missing[layer] = "this system is not Linux"
         elif seccomp.machine() is None:
             missing["capabilities"] = "no system-call numbers for this architecture"
-        version, ruleset = 0 if "landlock_files" in without else landlock.abi(), None
+        version, ruleset = 0 if "landlock_files" in off else landlock.abi(), None
         why_not = f"the kernel's Landlock ABI is {version}" if version else "no Landlock here"
         try:
             ruleset = landlock.build(readable, reach.import_roots()) if version else None

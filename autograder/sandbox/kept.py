@@ -77,7 +77,8 @@ class KeepingTransport:
 
     def save(self) -> None:
         """Write the file. Raises OSError."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # What is printed on hidden cases is among it.
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = self._path.with_name(f".{self._path.name}.tmp")
         temporary.write_bytes(b"".join(self._entries))
         os.replace(temporary, self._path)

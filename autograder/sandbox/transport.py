@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -56,6 +57,7 @@ class WorkerTransport:
         self._start = start
         self._sources = sources
         self._budget = Budget(limits.cpu_seconds, limits.wall_seconds)
+        self._most_seconds = self._seconds_left = limits.hand_in_seconds
         self._link: Link | None = None
         self._sent: set[str] = set()  # names of tensors that the worker keeps
         self._last_prints = ""  # of a worker that is gone
@@ -69,9 +71,13 @@ class WorkerTransport:
             WorkerLost: it died, ran out of time, or did not answer in our language.
             NoWorker: none could be started.
         """
+        if self._seconds_left <= 0:
+            self.lost += 1
+            raise WorkerLost(f"{self._most_seconds:g}", timed_out=True, clock="whole")
         link = self._link or self._begin()
         tensors = {name: t for name, t in tensors.items() if name not in self._sent}
         self._sent.update(name for name in tensors if name.startswith(KEPT))
+        started = time.monotonic()
         try:
             return unpack(link.exchange(pack(request, tensors), self._budget))
         except (WorkerLost, WireError) as error:
@@ -81,6 +87,8 @@ class WorkerTransport:
             if isinstance(error, WireError):
                 raise WorkerLost(str(error)) from None
             raise
+        finally:
+            self._seconds_left -= time.monotonic() - started
 
     def take_prints(self) -> str:
         """What student code printed since the last call."""

@@ -309,6 +309,21 @@ def test_who_ends_the_crew_twice_is_left_to_a_person_and_nobody_else(
     assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys("abc", 100)
 
 
+def test_a_hand_in_that_waits_a_little_everywhere_ends(tmp_path: Path) -> None:
+    lab = tiny_lab.build(tmp_path / "lab9_doubling", "hand_in_seconds = 2\n")
+    wait = "import time; time.sleep(0.9)"
+    waiting = tiny_lab.doing(**dict.fromkeys(("free", "one", "two", "three", "four", "side"), wait))
+    with nothing_left_behind(), Engine(lab, Options(jobs=2)) as engine:
+        engine.wait_ready()
+        records = grade(engine, hand_in("waiting", waiting), hand_in("right", RIGHT))
+    found = results(records["waiting"])
+    assert earned(lab, records["right"]) == 100
+    assert found["test_free"].outcome is Outcome.PASSED
+    last = found["test_side"]
+    assert last.outcome is Outcome.TIMED_OUT and last.message is not None
+    assert "2 s together" in render(last.message, "en") and "2 秒" in render(last.message, "zh")
+
+
 @pytest.mark.parametrize("content", [None, b"not a file of cases"])
 def test_cases_that_cannot_be_read_are_told_at_the_start(
     lab: Lab, tmp_path: Path, content: bytes | None

@@ -263,6 +263,17 @@ def test_a_symlink_to_a_file_is_named_and_not_followed(tmp_path: Path) -> None:
     assert "SECRET" not in str(taken(path))
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_a_hard_link_to_a_file_of_somebody_else_is_not_read(tmp_path: Path) -> None:
+    secret = folder(tmp_path, {"secret.py": b"answers = 1\n"}) / "secret.py"
+    path = folder(tmp_path / "li", GOOD)
+    (path / "attention.py").unlink()
+    os.link(secret, path / "attention.py")
+    assert taken(path).files["attention.py"]  # one owner: a backup that saves room
+    os.chown(path, 50000, 50000)
+    assert problem(path).startswith("intake.hard_link: attention.py")
+
+
 def test_a_symlinked_folder_is_named_and_not_entered(tmp_path: Path) -> None:
     folder(tmp_path / "other", GOOD)
     path = folder(tmp_path / "li", {"mlp.py": b""})
