@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from autograder.cli import grade
+from autograder.cli import class_run
 from autograder.cli.main import main
 from autograder.course.labfile import ROOT
 from autograder.grading.engine import Engine
@@ -330,7 +330,7 @@ def test_below_the_level_asked_for_nothing_is_graded(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(grade, "Engine", type("There", (Elsewhere,), {"level": level}))
+    monkeypatch.setattr(class_run, "Engine", type("There", (Elsewhere,), {"level": level}))
     out = tmp_path / "out"
     # The hidden cases of the run before: building them again would only take time.
     shutil.copytree(run.out / ".cases", out / ".cases")

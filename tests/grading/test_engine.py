@@ -274,7 +274,8 @@ def test_a_crew_that_ends_meanwhile_costs_nobody_anything(
         engine.wait_ready()
         threading.Timer(0.5, crew(engine)[name].kill).start()
         names = "abcde"
-        records = grade(engine, *(hand_in(student, SLEEPING) for student in names))
+        nap = tiny_lab.doing(two="import time; time.sleep(0.3)")
+        records = grade(engine, *(hand_in(student, nap) for student in names))
         after = grade(engine, hand_in("next", RIGHT))
     assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys(names, 100)
     assert earned(lab, after["next"]) == 100
