@@ -23,7 +23,7 @@ WITH_WEIGHTS := $(if $(WEIGHTS),--weights "$(WEIGHTS)")
 READY_CORE := $(VENV)/.ready-core
 READY_DEV := $(VENV)/.ready-dev
 
-.PHONY: menu setup setup-dev test debug chat grade demo doctor build audit check check-all attacks attacks-ablate bench chaos soak compat clean
+.PHONY: menu setup setup-dev test debug chat grade demo doctor build audit check check-all fuzz attacks attacks-ablate bench chaos soak compat clean
 .DEFAULT_GOAL := menu
 
 menu:
@@ -36,7 +36,7 @@ menu:
 	@echo "              make doctor                try attacks on this machine, say what holds"
 	@echo "authors       make build LAB=2           write stubs and public cases anew"
 	@echo "              make audit LAB=2           prove what a lab promises"
-	@echo "developers    make check | check-all | bench | chaos | soak | compat"
+	@echo "developers    make check | check-all | fuzz | bench | chaos | soak | compat"
 	@echo "              make attacks | attacks-ablate   hostile hand-ins; the same, set free"
 
 # An environment of yours keeps its torch: pip only adds what is missing.
@@ -124,5 +124,5 @@ compat: $(READY_DEV)
 	$(PY) -m autograder.reference.compat
 
 clean:
-	rm -rf graded-demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf graded-demo .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +

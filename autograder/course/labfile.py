@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from autograder.course.records import FAMILIES, Check, Exercise, Lab, Limits, Te
 ROOT = Path(__file__).resolve().parents[2]
 LABS = ROOT / "labs"
 SOLUTIONS = ROOT / "solutions"
+MAX_LIMIT = 1_000_000  # seconds, MiB or workers
+_FILE = re.compile(r"[A-Za-z_]\w*\.py", re.ASCII)
+_DOTTED = re.compile(r"\w+(?:\.\w+)+")
 _Kind = type | tuple[type, ...]
 
 
@@ -44,7 +48,7 @@ def load(folder: Path) -> Lab:
     path = folder / "lab.toml"
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # a number of 5000 digits; [[[[[…
         raise LabError(f"{path}: {error}") from None
     reader = _Reader(path, _docstrings(folder / "checks"))
     lab = reader.lab(raw, folder)
@@ -59,7 +63,7 @@ def _docstrings(checks: Path) -> dict[str, str]:
     for path in sorted(checks.glob("test_*.py")):
         try:
             body = ast.parse(path.read_text(encoding="utf-8")).body
-        except (SyntaxError, UnicodeDecodeError) as error:
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise LabError(f"{path}: {error}; checks have to be Python in UTF-8") from None
         for node in body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
@@ -81,9 +85,15 @@ class _Reader:
         limits = self._get(raw, where, "limits", dict, {})
         self._only(limits, "[limits]", tuple(Limits.__dataclass_fields__))
         for key in limits:
-            if self._get(limits, "[limits]", key, (int, float)) <= 0:
-                raise self._error("[limits]", key, "must be above 0")
+            kind = int if Limits.__dataclass_fields__[key].type == "int" else (int, float)
+            if not 0 < self._get(limits, "[limits]", key, kind) <= MAX_LIMIT:  # NaN is neither
+                raise self._error("[limits]", key, f"must be above 0 and at most {MAX_LIMIT}")
         files = self._texts(raw, where, "files", None)
+        if len(set(files)) < len(files) or not all(_FILE.fullmatch(name) for name in files):
+            raise self._error(where, "files", "must hold different names of modules, as x.py")
+        forbidden = self._texts(raw, where, "forbidden", [])
+        if not all(_DOTTED.fullmatch(name) for name in forbidden):
+            raise self._error(where, "forbidden", "must hold dotted names, as torch.softmax")
         exercises = tuple(self._exercise(e, files) for e in self._tables(raw, where, "exercise"))
         lab = Lab(
             name=folder.name,
@@ -91,7 +101,7 @@ class _Reader:
             title=self._text(raw, where, "title"),
             files=files,
             given=self._texts(raw, where, "given", []),
-            forbidden=self._texts(raw, where, "forbidden", []),
+            forbidden=forbidden,
             limits=Limits(**limits),
             exercises=exercises,
         )

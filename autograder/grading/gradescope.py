@@ -11,6 +11,9 @@ from typing import Any
 from autograder.course.records import Student
 from autograder.grading.timestamps import iso
 
+# What PyYAML itself raises on values that are not what their tags say, or beyond all dates.
+_DAMAGE = (ValueError, TypeError, LookupError, RecursionError, AttributeError, OverflowError)
+
 
 @dataclass(frozen=True)
 class Submitted:
@@ -45,7 +48,7 @@ def parse(data: bytes) -> dict[str, Submitted]:
     loader.add_multi_constructor("!", bare)
     try:
         found = yaml.load(data, loader)  # a SafeLoader
-    except (yaml.YAMLError, ValueError, TypeError, LookupError, RecursionError) as error:
+    except (yaml.YAMLError, *_DAMAGE) as error:
         raise ValueError(" ".join(str(error).split())[:200]) from None
     if not isinstance(found, dict):
         raise ValueError("no mapping of folders")

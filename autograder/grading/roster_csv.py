@@ -121,7 +121,10 @@ def _decoded(data: bytes) -> str | None:
 
 
 def _known(header: str, delimiter: str) -> tuple[int, int]:
-    cells = next(csv.reader([header], delimiter=delimiter), [])
+    try:
+        cells = next(csv.reader([header], delimiter=delimiter), [])
+    except csv.Error:  # reading the rows will say where
+        return 0, 0
     return len(_columns(cells)), len(cells)
 
 

@@ -39,6 +39,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from autograder.course.kinds import verify
 from autograder.course.plain import (
     message_from_plain,
     message_to_plain,
@@ -96,12 +97,16 @@ def from_json(data: Mapping[str, Any]) -> ClassRecord:
     Raises:
         ValueError: not a record of ours, another version, or damaged; says where and how to mend.
     """
+    if not isinstance(data, Mapping):
+        raise ValueError("class.json: holds no object; is it our file?")
     schema, version = data.get("schema"), data.get("version")
     if schema != SCHEMA:
-        raise ValueError(f"class.json: schema is {schema!r}, expected {SCHEMA!r}; is it our file?")
+        found = repr(schema)[:80]
+        raise ValueError(f"class.json: schema is {found}, expected {SCHEMA!r}; is it our file?")
     if version != VERSION:
+        found = repr(version)[:80]
         raise ValueError(
-            f"class.json: version is {version!r}, expected {VERSION}; grade again with this release"
+            f"class.json: version is {found}, expected {VERSION}; grade again with this release"
         )
     where = "lab"
     try:
@@ -113,7 +118,7 @@ def from_json(data: Mapping[str, Any]) -> ClassRecord:
             where = f"hand_ins[{index}]"
             hand_ins.append(hand_in_from_plain(entry))
         where = "the top level"
-        return ClassRecord(
+        record = ClassRecord(
             lab=lab,
             isolation=Isolation(
                 isolation["level"], tuple(isolation["layers"]), isolation["worker"]
@@ -124,10 +129,11 @@ def from_json(data: Mapping[str, Any]) -> ClassRecord:
             public_cases=data["cases"]["public"],
             missing=tuple(Student(**student) for student in data.get("missing", ())),
         )
+        verify(replace(record, hand_ins=()))  # those have been looked at, one by one
+        return record
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(
-            f"class.json: damaged in {where} ({type(error).__name__}: {error}); grade again"
-        ) from None
+        text = f"{type(error).__name__}: {error}"[:200]
+        raise ValueError(f"class.json: damaged in {where} ({text}); grade again") from None
 
 
 def _plain(record: Any) -> dict[str, Any]:
@@ -210,15 +216,24 @@ def hand_in_to_plain(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
 
 
 def hand_in_from_plain(data: Mapping[str, Any]) -> HandIn:
-    """The inverse of :func:`hand_in_to_plain`; LookupError or TypeError where it is damaged."""
+    """The inverse of :func:`hand_in_to_plain`.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError: it is damaged.
+    """
     origin = dict(data.get("origin", {}))
     origin["students"] = tuple(Student(**student) for student in origin.get("students", ()))
-    return HandIn(
-        student=data["student"],
-        results=tuple(result_from_plain(result) for result in data["results"]),
-        notes=tuple(message_from_plain(note) for note in data["notes"]),
-        marks=tuple(message_from_plain(mark) for mark in data["marks"]),
-        digests=dict(data["digests"]),
-        origin=Origin(**origin),
-        overrides=tuple(Override(data["student"], **one) for one in data.get("overrides", ())),
-    )
+    try:
+        hand_in = HandIn(
+            student=data["student"],
+            results=tuple(result_from_plain(result) for result in data["results"]),
+            notes=tuple(message_from_plain(note) for note in data["notes"]),
+            marks=tuple(message_from_plain(mark) for mark in data["marks"]),
+            digests=dict(data["digests"]),
+            origin=Origin(**origin),
+            overrides=tuple(Override(data["student"], **one) for one in data.get("overrides", ())),
+        )
+    except (RecursionError, OverflowError) as error:
+        raise ValueError(str(error)) from None
+    verify(hand_in)
+    return hand_in

@@ -109,7 +109,7 @@ def sentence(message: Message, language: str, quote: Quote) -> str:
         values[name] = value if isinstance(value, (int, float)) else quote(str(value))
     try:
         return render(Message(message.key, values), language)
-    except (KeyError, ValueError, IndexError, AttributeError):
+    except (KeyError, ValueError, IndexError, AttributeError, OverflowError):
         return label("unreadable", language, key=quote(message.key))
 
 

@@ -21,8 +21,11 @@ def frame_length(head: bytes) -> int:
     """Length of the message that follows the first eight bytes.
 
     Raises:
-        WireError: it is empty, or beyond :data:`MAX_MESSAGE`; nothing has been allocated for it.
+        WireError: it is empty, beyond :data:`MAX_MESSAGE`, or cut short; nothing has been
+            allocated for it.
     """
+    if len(head) != LENGTH.size:
+        raise WireError(f"a length of {len(head)} bytes; it takes {LENGTH.size}")
     length: int = LENGTH.unpack(head)[0]
     if not 0 < length <= MAX_MESSAGE:
         raise WireError(f"a message of {length} bytes; 1 to {MAX_MESSAGE} are taken")

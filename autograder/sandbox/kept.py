@@ -18,7 +18,7 @@ from typing import Any
 from autograder.sandbox.framing import LENGTH, WireError, frame, frame_length
 from autograder.sandbox.link import WorkerLost
 from autograder.sandbox.transport import Reply, WorkerTransport
-from autograder.sandbox.wire import Tensor, pack, unpack
+from autograder.sandbox.wire import Tensor, unpack
 
 
 class NotKept(Exception):
@@ -51,7 +51,7 @@ class KeepingTransport:
         blob = b""
         try:
             reply = self._inner.exchange(request, tensors)
-            blob = pack(*reply)
+            blob = self._inner.raw  # packed anew it may be beyond what `unpack` takes
             return reply
         except WorkerLost as lost:
             header["lost"] = [str(lost), lost.timed_out, lost.clock, lost.stray]

@@ -18,6 +18,8 @@ from autograder.sandbox.transport import Transport
 from autograder.sandbox.wire import KEPT, Tensor
 
 MAX_TEXT = 400
+MAX_OPERATORS = 200  # names of one call
+MAX_LINE = 1 << 20  # a file of the largest size that is taken has no more lines
 
 
 class StudentError(Exception):
@@ -33,7 +35,7 @@ class StudentError(Exception):
         self.text = str(error.get("text"))[:MAX_TEXT]
         self.todo = str(error["todo"])[:60] if error.get("todo") else None
         self.frames = tuple(
-            Frame(str(file)[:300], int(line), str(function)[:80], str(text)[:200])
+            Frame(str(file)[:300], _line(line), str(function)[:80], str(text)[:200])
             for file, line, function, text in list(error.get("frames") or ())[:8]
         )
         self.lacking = _names(error.get("lacking"))
@@ -60,6 +62,10 @@ def _expect_echo(step: Mapping[str, Any], value: Any) -> None:
         raise ValueError("other arguments than those of the call")
     if type(kwargs) is not dict or kwargs.keys() != step["kwargs"].keys():
         raise ValueError("other keywords than those of the call")
+
+
+def _line(raw: Any) -> int:
+    return max(0, min(int(raw), MAX_LINE))
 
 
 _SCALARS = (int, float, str, bool, type(None))
@@ -214,7 +220,7 @@ class Student:
             for step, result, value in zip(steps, results, reply["values"], strict=False):
                 if step.get("operators"):
                     value, names = value["$list"]
-                    self.operators.update(str(name)[:80] for name in names["$list"])
+                    self.operators.update(str(n)[:80] for n in names["$list"][:MAX_OPERATORS])
                 if result is not None:
                     decoded = _decode(value, arrays)
                     if step.get("echo"):
@@ -276,4 +282,6 @@ def _decode(tree: Any, arrays: Mapping[str, Tensor]) -> Any:
         if "$dict" in tree:
             return {str(key): _decode(item, arrays) for key, item in tree["$dict"]}
         return Other(str(tree.get("$other"))[:MAX_TEXT])
+    if isinstance(tree, list) or (type(tree) is int and abs(tree) >= 1 << 63):
+        return Other("a list" if isinstance(tree, list) else "a number beyond 64 bits")
     return tree[:MAX_TEXT] if isinstance(tree, str) else tree

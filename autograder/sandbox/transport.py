@@ -62,6 +62,7 @@ class WorkerTransport:
         self._sent: set[str] = set()  # names of tensors that the worker keeps
         self._last_prints = ""  # of a worker that is gone
         self.lost = 0
+        self.raw = b""  # the last reply, as it came
         self.layers: tuple[str, ...] = ()
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
@@ -79,7 +80,8 @@ class WorkerTransport:
         self._sent.update(name for name in tensors if name.startswith(KEPT))
         started = time.monotonic()
         try:
-            return unpack(link.exchange(pack(request, tensors), self._budget))
+            self.raw = link.exchange(pack(request, tensors), self._budget)
+            return unpack(self.raw)
         except (WorkerLost, WireError) as error:
             self.lost += 1
             self._last_prints = _prints(link)

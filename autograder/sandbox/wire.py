@@ -28,6 +28,7 @@ KEPT = "k:"  # names of tensors that the receiver keeps begin so
 MAX_TENSORS = 4096
 MAX_PRODUCT = 1 << 48  # of the sides that are not zero: numpy multiplies those of empty tensors too
 MAX_SIDES = 32  # dimensions of a tensor: what every numpy can hold
+MAX_LEVELS = 64  # of a tree: ours have a dozen, and Python's recursion ends at a thousand
 
 # torch dtype -> (name in a safetensors header, numpy dtype of the raw bytes)
 _DTYPES: dict[str, tuple[str, np.dtype[Any]]] = {
@@ -109,6 +110,8 @@ def unpack(
         tree = json.loads(header.pop("__metadata__")["m"])
         if not isinstance(tree, dict) or len(header) > MAX_TENSORS:
             raise WireError("the message is not a tree, or has too many tensors")
+        if not _is_shallow(tree):
+            raise WireError(f"a tree of more than {MAX_LEVELS} levels")
         tensors = {}
         body = memoryview(blob)[8 + length :]
         claimed = 0
@@ -133,3 +136,14 @@ def unpack(
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise WireError(f"not a message: {type(error).__name__}") from None
+
+
+def _is_shallow(tree: Any) -> bool:
+    """Whether whoever walks a tree comes to its end, however deep in calls they are already."""
+    level = [tree]
+    for _ in range(MAX_LEVELS):
+        held = (node.values() if isinstance(node, dict) else node for node in level)
+        level = [item for items in held for item in items if isinstance(item, (dict, list))]
+        if not level:
+            return True
+    return False

@@ -132,6 +132,16 @@ WRONG = [
     ('["test_values"]', '"test_values"', "test_more: needs: is missing or not of the kind list"),
     (TOML[TOML.index("[limits]") :], "exercise = [1]", "exercise: must hold tables"),
     ("files = [", "files = ", "lab.toml: "),  # no TOML: tomllib says where
+    ("points = 40", "points = " + "4" * 5000, "lab.toml: Exceeds the limit"),
+    ("points = 40", "points = " + "[" * 5000, "lab.toml: maximum recursion depth"),
+    ("cpu_seconds = 3", "cpu_seconds = nan", "cpu_seconds: must be above 0 and at most 1000000"),
+    ("cpu_seconds = 3", "cpu_seconds = inf", "cpu_seconds: must be above 0 and at most 1000000"),
+    ("cpu_seconds = 3", "memory_mib = 9999999999", "memory_mib: must be above 0 and at most"),
+    ("cpu_seconds = 3", "lost_workers = 1.5", "lost_workers: is missing or not of the kind int"),
+    ('"more.py"', '"more"', "files: must hold different names of modules, as x.py"),
+    ('"more.py"', '"../more.py"', "files: must hold different names of modules, as x.py"),
+    ('"more.py"', '"work.py"', "files: must hold different names of modules, as x.py"),
+    ("files =", 'forbidden = ["softmax"]\nfiles =', "forbidden: must hold dotted names"),
 ]
 
 
@@ -203,6 +213,13 @@ check = []
 def test_checks_that_are_no_python_are_named(folder: Path) -> None:
     (folder / "checks" / "test_work.py").write_text("def (:\n", encoding="utf-8")
     with pytest.raises(LabError, match=r"test_work\.py: .*line 1"):
+        load(folder)
+
+
+@pytest.mark.parametrize("text", ["x = '\0'", "(" * 5000, "-" * 100_000 + "1"])
+def test_checks_that_the_parser_cannot_take_are_named(folder: Path, text: str) -> None:
+    (folder / "checks" / "test_work.py").write_text(text, encoding="utf-8")
+    with pytest.raises(LabError, match=r"test_work\.py: "):
         load(folder)
 
 

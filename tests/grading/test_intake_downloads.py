@@ -227,7 +227,10 @@ def test_a_gradescope_export(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "metadata",
-    [b"a: [", b"- 1\n- 2\n", b"\xff\xfe\0", b"&a [*a]", b"!!python/object/apply:os.getcwd []"],
+    [
+        *(b"a: [", b"- 1\n- 2\n", b"\xff\xfe\0", b"&a [*a]", b"a: !!timestamp x\n"),
+        b"!!python/object/apply:os.getcwd []",
+    ],
 )
 def test_gradescope_metadata_that_cannot_be_read(tmp_path: Path, metadata: bytes) -> None:
     source = placed(tmp_path / "c.zip", zipped(gradescope(metadata)))

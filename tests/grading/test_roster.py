@@ -85,6 +85,7 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
         (b"id,name,x\n1,Ann,\n,,7\n", "roster_row", "line 3"),
         (b"PK\3\4\xff\xff\xff", "roster_not_text", "CSV"),
         (b'id,name\n1,"' + b"a" * 200_000, "roster_broken", "line"),
+        (b'id,"' + b"a" * 200_000, "roster_broken", "line"),
     ],
 )
 def test_a_wrong_roster_is_named_with_its_mend(

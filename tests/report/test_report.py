@@ -32,7 +32,7 @@ from autograder.course.records import (
     Text,
 )
 from autograder.report import csv_scores, escape, html, markdown, view
-from autograder.report.record import from_json, to_json
+from autograder.report.record import SCHEMA, from_json, to_json
 from autograder.report.table import class_table
 from autograder.report.write import class_files, student_reports, write_atomic
 
@@ -579,6 +579,70 @@ def test_damage_is_named() -> None:
     data["hand_ins"][1]["results"][0]["outcome"] = "brilliant"
     with pytest.raises(ValueError, match=r"class\.json.*hand_ins\[1\].*brilliant.*grade again"):
         from_json(data)
+
+
+NO_CLASS: dict[str, Any] = {
+    "a list": [], "null": None, "a number": 7, "a text": "x", "an empty object": {},
+    "a long schema": {"schema": "x" * 9999},
+    "another version": {"schema": SCHEMA, "version": [0] * 999},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_CLASS)
+def test_what_is_no_class_is_named_in_few_words(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^class\.json: ") as caught:
+        from_json(NO_CLASS[name])
+    assert len(str(caught.value)) < 300
+
+
+def deep(levels: int) -> Any:
+    tree: Any = []
+    for _ in range(levels):
+        tree = [tree]
+    return tree
+
+
+DAMAGE: list[tuple[tuple[str | int, ...], Any]] = [
+    (("lab", "name"), 7),
+    (("lab", "title", "en"), None),
+    (("lab", "files"), [1]),
+    (("lab", "limits", "cpu_seconds"), float("nan")),
+    (("lab", "exercises", 0, "checks", 0, "points"), "20"),
+    (("lab", "exercises", 0, "checks", 0, "points"), True),
+    (("lab", "exercises", 0, "checks", 0, "points"), 10**4299),
+    (("isolation", "layers"), [None]),
+    (("versions", "torch"), 2),
+    (("cases", "hidden"), "37"),
+    (("hand_ins", 0, "student"), ["x"]),
+    (("hand_ins", 0, "digests", "mlp.py"), 1),
+    (("hand_ins", 0, "origin", "late"), "no"),
+    (("hand_ins", 0, "results", 1, "message", "key"), ["check"]),
+    (("hand_ins", 0, "results", 1, "message", "values"), {"got": {"$float": 10**400}}),
+    (("hand_ins", 0, "results", 1, "message", "values"), {"got": {"$tuple": deep(950)}}),
+    (("hand_ins", 0, "results", 1, "hidden"), None),
+    (("hand_ins", 0, "results", 1, "prints"), 3),
+    (("hand_ins", 0, "results", 1, "frames"), [{"file": 1, "line": 1, "function": "", "text": ""}]),
+]
+
+
+@pytest.mark.parametrize("path, value", DAMAGE, ids=[str(place) for place in range(len(DAMAGE))])
+def test_a_field_of_another_kind_is_damage(path: tuple[str | int, ...], value: Any) -> None:
+    """Reports take the fields as they are: what comes through here has to render."""
+    data: Any = json.loads(json.dumps(to_json(CLASS)))
+    holder = data
+    for key in path[:-1]:
+        holder = holder[key]
+    assert path[-1] in holder if isinstance(holder, dict) else len(holder) > int(path[-1])
+    holder[path[-1]] = value
+    with pytest.raises(ValueError, match=r"^class\.json: damaged in .*; grade again$"):
+        from_json(data)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_number_that_no_format_takes_is_said_to_be_so(language: str) -> None:
+    message = Message("check.mismatch", dict(MISMATCH.values) | {"error": 10**400})
+    odd = HandIn("odd", (CheckResult("norm", Outcome.FAILED, message),))
+    assert "check.mismatch" in markdown.student(record(odd), odd, language)
 
 
 # Files

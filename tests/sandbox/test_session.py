@@ -471,6 +471,27 @@ def test_arguments_come_back_as_they_were_left(hand_in: Maker) -> None:
         assert one.call("code.f", 1, k=2, echo=True).value == [7, [1], {"k": 2}]
 
 
+@pytest.mark.parametrize("raw", [[1, 2], [], 1 << 63, -(10**4299)], ids=["list", "[]", "2^63", "-"])
+def test_what_no_worker_of_ours_sends_is_no_value(raw: Any) -> None:
+    value = Student(Forged({"values": [raw]})).call("code.f").value
+    assert isinstance(value, Other) and len(value.description) < 50
+
+
+def test_few_operators_of_a_call_are_written_down() -> None:
+    names = {"$list": [f"aten::{number}" for number in range(5000)]}
+    student = Student(Forged({"values": [{"$list": [1, names]}]}))
+    assert student.call("code.f", operators=True).value == 1
+    assert len(student.operators) == 200
+
+
+@pytest.mark.parametrize("line, kept", [(7, 7), (-3, 0), (10**4299, 1 << 20), (1e308, 1 << 20)])
+def test_a_line_number_is_one_of_a_file(line: float, kept: int) -> None:
+    error = BAD_ERROR | {"frames": [["f", line, "g", "t"]]}
+    with pytest.raises(StudentError) as caught:
+        _ = Student(Forged({"values": [], "error": error})).call("code.f").value
+    assert caught.value.frames[0].line == kept
+
+
 def test_a_tensor_that_did_not_come_is_no_tensor() -> None:
     value = Student(Forged({"values": [{"$t": "r0"}]})).call("code.f").value
     assert isinstance(value, Other)

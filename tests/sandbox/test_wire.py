@@ -152,6 +152,7 @@ HOSTILE = {
     "three offsets": entry(offsets=(0, 4, 8)),
     "offsets of fractions": entry(offsets=(0.0, 8.0)),
     "an empty tensor beyond the end": entry(shape=(0,), offsets=(9, 9)),
+    "a tree of 66 levels": blob({"__metadata__": {"m": '{"a":' + "[" * 65 + "]" * 65 + "}"}}),
 }
 
 
@@ -233,6 +234,27 @@ def test_a_request_may_say_more_than_a_reply() -> None:
     # Two files of the largest size that is taken, in characters that JSON writes longest.
     sources = dict.fromkeys(("a.py", "b.py"), "\x01" * (1 << 20))
     unpack(pack({"sources": sources}, {}), wire.MAX_REQUEST)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 9])
+def test_a_length_that_is_cut_short_is_refused(size: int) -> None:
+    with pytest.raises(WireError, match=f"a length of {size} bytes"):
+        frame_length(bytes(size))
+
+
+def test_the_largest_empty_tensors_are_arrays() -> None:
+    """Numpy multiplies the sides that are not zero, too."""
+    shape = (0, 1 << 20, 1 << 28)
+    for dtype in DTYPES:
+        _, tensors = unpack(pack({}, {"a": Tensor(dtype, shape, b"")}))
+        assert tensors["a"].array.shape == shape
+
+
+def test_a_tree_of_64_levels_is_read() -> None:
+    tree: dict[str, Any] = {"a": []}
+    for _ in range(62):
+        tree = {"a": tree}
+    assert unpack(pack(tree, {}))[0] == tree
 
 
 def test_a_frame_is_a_length_and_the_message() -> None:

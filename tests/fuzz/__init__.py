@@ -1,0 +1,1 @@
+"""Fuzzing of everything that reads bytes which strangers wrote."""

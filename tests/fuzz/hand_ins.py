@@ -1,0 +1,137 @@
+"""Hand-ins of lab 2 in every packing, some of it changed, taken in by intake."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import tracemalloc
+import unicodedata
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from autograder.course.messages import render
+from autograder.course.plain import message_from_plain, message_to_plain
+from autograder.course.records import LANGUAGES, Message, Submission
+from autograder.grading import intake
+from autograder.report import escape
+from autograder.report.view import sentence
+from tests.fuzz.changes import noise
+from tests.fuzz.lab2 import LAB
+from tests.fuzz.profile import Draw
+from tests.fuzz.scratch import folder
+from tests.fuzz.source_changes import MAX_SOURCE, change
+from tests.fuzz.sources import BASES, TEXTS, Node, Source, Special, blob
+
+MAX_MEMORY = 64 << 20  # bytes; sources are a few KiB here, whatever their headers claim
+SAFE = re.compile(r"[\w][\w.-]*(?<!\.)")
+
+
+def _write(root: Path, tree: dict[str, Node]) -> None:
+    for name, node in tree.items():
+        if "\0" in name or not name.strip("./") or name.startswith("/") or ".." in name.split("/"):
+            continue  # no disk holds such names; archives do
+        path = root / name[:200]
+        with suppress(OSError):  # too long, or there already
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(node, dict):
+                path.mkdir(exist_ok=True)
+                _write(path, node)
+            elif isinstance(node, Special):
+                os.mkfifo(path) if node.target is None else os.symlink(node.target, path)
+            else:
+                path.write_bytes(blob(node))
+
+
+def _listing(root: Path) -> list[tuple[str, int, int]]:
+    found = []
+    for above, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            status = os.lstat(os.path.join(above, name))
+            found.append((os.path.join(above, name), status.st_size, status.st_mtime_ns))
+    return sorted(found)
+
+
+@cache
+def _imported() -> None:
+    """Import what intake imports late: an input is charged for its own time and memory only."""
+    for name in ("nbformat.reader", "yaml"):
+        import_module(name)
+
+
+def run(draw: Draw) -> None:
+    """Take a source in; whatever is wrong with a hand-in is a message of that hand-in."""
+    _imported()
+    outer = folder("intake")
+    root = outer / "a" / "b"
+    shutil.rmtree(outer / "a", ignore_errors=True)
+    root.mkdir(parents=True)
+    source = BASES[draw.base % len(BASES)]()
+    if draw.kind == "noise":
+        source = Source({"alice.zip": noise(random.Random(draw.base)), "bob": {"mlp.py": b""}})
+    for dice in draw.dice:
+        change(source, dice)
+    _write(root, source.tree)
+    path = root / source.name if source.name in source.tree else root
+    before = _listing(outer)
+    tracemalloc.start()
+    try:
+        submissions = _taken(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < MAX_MEMORY, f"{peak >> 20} MiB"
+    assert _listing(outer) == before
+    if draw.kind == "valid":
+        found = [entry.student for entry in intake.find(path, LAB)]
+        assert found == [submission.student for submission in submissions]
+        assert submissions and all(set(one.files) == set(TEXTS) for one in submissions)
+        assert all(one.files[name] == TEXTS[name] for one in submissions for name in TEXTS)
+
+
+def _taken(path: Path) -> list[Submission]:
+    try:
+        survey = intake.survey(path, LAB)
+    except intake.SourceError as error:
+        _rendered(error.reason)
+        return []
+    for remark in survey.remarks:
+        _rendered(remark)
+    entries = survey.entries
+    assert entries
+    ids = [entry.student for entry in entries]
+    assert all(SAFE.fullmatch(one) and len(one) <= 80 for one in ids), ids
+    folded = {unicodedata.normalize("NFKC", one).casefold() for one in ids}
+    assert len(folded) == len(ids), ids
+    submissions = [intake.read(entry, LAB) for entry in entries]
+    for entry, submission in zip(entries, submissions, strict=True):
+        assert submission.student == entry.student
+        assert not set(submission.files) & set(submission.problems)
+        named = set(submission.files) | set(submission.problems)
+        assert "" in submission.problems or named == set(LAB.files)
+        for text in submission.files.values():
+            assert (
+                len(text.encode("utf-8", "surrogatepass")) <= 4 * MAX_SOURCE
+                and "\0" not in text
+                and "\r" not in text
+            )
+        for message in (*submission.notes, *submission.problems.values()):
+            _rendered(message)
+        assert json.loads(json.dumps(asdict(submission.origin)))
+    return submissions
+
+
+def _rendered(message: Message) -> None:
+    """In both languages, on a terminal, and as JSON."""
+    texts = {render(message, language) for language in LANGUAGES}
+    assert len(texts) == 2
+    for language in LANGUAGES:
+        shown = sentence(message, language, escape.line)
+        assert shown.encode() and "\n" not in shown and "release has no words" not in shown
+    plain = json.dumps(message_to_plain(message))
+    assert json.dumps(message_to_plain(message_from_plain(json.loads(plain)))) == plain

@@ -1,0 +1,141 @@
+"""Lab 2 as the judge runs it: its checks, its public cases, and what a right worker replies."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from autograder.course import labfile
+from autograder.course.load_lab import read_sources
+from autograder.course.records import Check, Lab
+from autograder.harness.runner import Plan, Runner, Trial
+from autograder.reference import cases
+from autograder.sandbox.link import Budget
+from autograder.sandbox.local import LocalTransport
+from autograder.sandbox.transport import Sources, WorkerTransport
+from autograder.sandbox.wire import pack, unpack
+
+LAB = labfile.load(labfile.find_lab("2"))
+PRINTS = "\x1b[31mprinted\x1b[0m\u202e\x00 {0}\n" * 40
+MAX_BYTES = 300_000  # of a case: the long ones show nothing here that short ones do not
+
+
+@dataclass(frozen=True, eq=False)
+class Trialled:
+    """One check on one case, alone in a lab, and the replies of a right worker in order."""
+
+    check: Check
+    lab: Lab
+    trial: Trial
+    replies: tuple[bytes, ...]
+
+    def plan(self, *, hidden: bool) -> Plan:
+        """A plan of this trial alone."""
+        case = replace(self.trial.case, hidden=hidden)
+        return Plan(self.lab, {self.check.name: (replace(self.trial, case=case),)})
+
+
+class Replying:
+    """A worker that sends given replies, one per request, whatever is asked of it.
+
+    It outlives being ended: the next worker goes on where it stopped.
+    """
+
+    def __init__(self, replies: Sequence[bytes]) -> None:
+        self._replies = replies
+        self.asked = 0
+
+    def start(self) -> _Link:
+        """A link to it, as a starter of workers makes them."""
+        return _Link(self)
+
+    def reply(self) -> bytes:
+        """The next reply."""
+        self.asked += 1
+        return self._replies[min(self.asked, len(self._replies)) - 1]
+
+
+HELLO = pack({"layers": ["rlimits"]}, {})
+
+
+class _Link:
+    def __init__(self, worker: Replying) -> None:
+        self._worker = worker
+        self._greeted = False
+
+    def exchange(self, blob: bytes, budget: Budget) -> bytes:
+        if not self._greeted:
+            self._greeted = True
+            return HELLO
+        return self._worker.reply()
+
+    def take_prints(self) -> str:
+        return PRINTS
+
+    def close(self) -> None:
+        return None
+
+
+class _Recorder(WorkerTransport):
+    """Runs requests in this process and keeps the replies as they would travel."""
+
+    def __init__(self, local: LocalTransport) -> None:
+        self._local = local
+        self.lost = 0
+        self.replies: list[bytes] = []
+
+    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Any]) -> Any:
+        self.replies.append(pack(*self._local.exchange(request, tensors)))
+        return unpack(self.replies[-1])
+
+    def take_prints(self) -> str:
+        return ""
+
+    def renew(self) -> None:
+        return None
+
+
+def _functions() -> dict[str, Any]:
+    """The test functions of the lab by name."""
+    found: dict[str, Any] = {}
+    for path in sorted((LAB.folder / "checks").glob("test_*.py")):
+        module = importlib.import_module(f"labs.{LAB.name}.checks.{path.stem}")
+        found |= {name: f for name, f in vars(module).items() if name.startswith("test_")}
+    return found
+
+
+def alone(check: Check, file: str) -> Lab:
+    """A lab of this check only, which needs nothing and is worth 100."""
+    exercise = next(e for e in LAB.exercises if e.id == check.exercise)
+    only = replace(check, needs=(), points=100, optional=False)
+    return replace(LAB, files=(file,), exercises=(replace(exercise, checks=(only,)),))
+
+
+@cache
+def trials() -> tuple[Trialled, ...]:
+    """Every check of lab 2 that public cases serve, on the smallest of its cases."""
+    sources, paths = read_sources(labfile.SOLUTIONS / LAB.name, LAB.files)
+    local = LocalTransport(Sources(sources, paths))
+    public = cases.load(LAB.folder / "cases.safetensors")
+    functions, found = _functions(), []
+    try:
+        for exercise in LAB.exercises:
+            for check in exercise.checks:
+                function = functions[check.name]
+                recipes = [name for mark in function.pytestmark for name in mark.args]
+                own = [case for case in public if case.recipe in recipes]
+                sized = sorted((sum(len(t.data) for t in c.tensors.values()), c.name) for c in own)
+                if not sized or sized[0][0] > MAX_BYTES:
+                    continue
+                case = next(case for case in own if case.name == sized[0][1])
+                trial = Trial(check.name, case, function)
+                lab, recorder = alone(check, exercise.file), _Recorder(local)
+                (result,) = Runner(Plan(lab, {check.name: (trial,)}), recorder).run({}, set())
+                assert result.outcome.value == "passed", result
+                found.append(Trialled(lab.checks[0], lab, trial, tuple(recorder.replies)))
+    finally:
+        local.close()
+    return tuple(found)

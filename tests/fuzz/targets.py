@@ -1,0 +1,39 @@
+"""The readers that are fuzzed, and how much: ``make fuzz`` runs every one in full."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+
+from tests.fuzz import class_files, hand_ins, lab_files, messages, replies
+from tests.fuzz.profile import Tally, Target, fuzz
+
+INPUTS = 50_000  # at least, over the first four; of them at least half with one to three changes
+DECODER = Target("messages of a worker", messages.run, 450, 23_000)
+REPLIES = Target("replies to checks", replies.run, 350, 11_000)
+INTAKE = Target("hand-ins", hand_ins.run, 300, 12_000)
+LABS = Target("lab.toml", lab_files.run, 200, 5_000)
+RECORDS = Target("class.json", class_files.run, 150, 1_500)
+TARGETS = (DECODER, REPLIES, INTAKE, LABS, RECORDS)
+
+
+def fuzz_in_full() -> Tally:
+    """Run every target in full, also where one before it failed, and say how it went."""
+    tally = Tally()
+    for target in TARGETS:
+        started = time.process_time()
+        with contextlib.suppress(Exception):  # the tally keeps it
+            fuzz(target, target.full, tally)
+        count, spent = tally.inputs[target.name], time.process_time() - started
+        print(f"{target.name}: {count} inputs, {spent:.0f} s of CPU", flush=True)
+    for error in tally.errors:
+        traceback.print_exception(error)
+    return tally
+
+
+def enough(tally: Tally) -> bool:
+    """Whether as many inputs were run as promised, counted truly."""
+    names = [target.name for target in TARGETS if target is not RECORDS]
+    inputs = sum(tally.inputs[name] for name in names)
+    return inputs >= INPUTS and sum(tally.changed[name] for name in names) >= inputs / 2

@@ -1,0 +1,83 @@
+"""Replies that fuzzing found, each by itself: the checks of lab 2 take them for what they are."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from autograder.course.records import CheckResult, Outcome
+from autograder.sandbox.wire import Tensor, pack, unpack
+from tests.fuzz.earned import drawn, graded, leaves, tensor, unearned
+from tests.fuzz.lab2 import Trialled, trials
+
+
+@cache
+def right(name: str) -> Trialled:
+    """A check with the replies that pass it."""
+    return next(trialled for trialled in trials() if trialled.check.name == name)
+
+
+def replied(name: str, **tensors: Tensor) -> CheckResult:
+    """The result of a check whose right reply has these tensors in it instead."""
+    tree, arrays = unpack(right(name).replies[-1])
+    assert tensors.keys() <= arrays.keys()
+    return graded(right(name), pack(tree, {**arrays, **tensors}))
+
+
+def test_numbers_without_a_sign_are_wrong_and_no_fault_of_ours() -> None:
+    _, arrays = unpack(right("test_mlp_up_is_linear").replies[-1])
+    unsigned = {name: tensor(np.ones(t.shape), "uint8") for name, t in arrays.items()}
+    result = replied("test_mlp_up_is_linear", **unsigned)
+    assert result.outcome is Outcome.FAILED
+    assert result.message is not None and result.message.key == "check.moved"
+
+
+def test_too_few_sides_are_wrong_and_no_fault_of_ours() -> None:
+    flat = {f"r{number}": tensor(np.ones(5), "float32") for number in range(3)}
+    result = replied("test_attention_future", **flat)
+    assert result.outcome is Outcome.FAILED
+    assert result.message is not None and result.message.key == "check.shape"
+
+
+def test_an_empty_tensor_of_huge_sides_ends_the_worker() -> None:
+    shape = (0, *[(1 << 31) - 1] * 3)
+    for name in ("test_mlp_pure", "test_attention_shift", "test_count_runs"):
+        tree, arrays = unpack(right(name).replies[-1])
+        huge = {n: Tensor("float32", shape, b"") for n in arrays} | {
+            "x": Tensor("float32", shape, b"")
+        }
+        assert graded(right(name), pack(tree, huge)).outcome is Outcome.CRASHED
+
+
+def test_numbers_whose_squares_overflow_pass_for_none() -> None:
+    for trialled in trials():
+        expect_huge_numbers_to_fail(trialled)
+
+
+def expect_huge_numbers_to_fail(trialled: Trialled) -> None:
+    """Where another number anywhere costs the pass, huge ones everywhere do, too."""
+    tree, arrays = unpack(trialled.replies[-1])
+    for place, name in enumerate(sorted(arrays)):
+        with np.errstate(all="ignore"):
+            huge = {name: drawn(arrays[name], 1e200 * (1 + place), "float64")}
+            reply = pack(tree, {**arrays, **huge})
+            result = graded(trialled, reply)
+            if result.outcome is Outcome.PASSED:
+                assert not unearned(trialled, reply)
+
+
+def test_the_judge_of_passes_sees_what_is_not_earned() -> None:
+    """Without this, "never a pass that it did not earn" could not fail."""
+    trialled = right("test_attention_parity")
+    tree, arrays = unpack(trialled.replies[-1])
+    old = arrays["r0"]
+    assert unearned(trialled, trialled.replies[-1]) == ""
+    for spoilt in (
+        drawn(old), tensor(np.full(old.shape, np.nan), "float32"), tensor(old.array[0], "float32")
+    ):  # fmt: skip
+        assert unearned(trialled, pack(tree, {"r0": spoilt}))
+    assert unearned(trialled, pack({"values": [None, {"$other": "x"}]}, {}))
+    assert unearned(trialled, pack(tree | {"error": {}}, arrays))
+    kinds = {kind for one in trials() for leaf in leaves(one) for kind in leaf.fatal}
+    assert kinds == {"kind", "shape", "dtype", "finite", "values"}

@@ -1,0 +1,48 @@
+"""What is kept of a hostile worker's replies: nothing of it is lost or becomes something else."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+from autograder.course.records import Limits
+from autograder.sandbox.kept import KeepingTransport, KeptTransport
+from autograder.sandbox.link import Budget
+from autograder.sandbox.transport import Sources, WorkerTransport
+from autograder.sandbox.wire import MAX_HEADER, pack
+
+HELLO = pack({"layers": []}, {})
+
+
+class Padding:
+    """A worker whose replies grow when they are packed anew: JSON escapes what is no ASCII."""
+
+    def __init__(self) -> None:
+        tree = '{"values": [5], "padding": "' + "é" * 400_000 + '"}'
+        header = json.dumps({"__metadata__": {"m": tree}}, ensure_ascii=False).encode()
+        self.reply = struct.pack("<Q", len(header)) + header
+        self.greeted = False
+
+    def exchange(self, blob: bytes, budget: Budget) -> bytes:
+        reply, self.greeted = self.reply if self.greeted else HELLO, True
+        return reply
+
+    def take_prints(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        return None
+
+
+def test_a_reply_is_kept_as_it_came(tmp_path: Path) -> None:
+    worker = Padding()
+    assert len(worker.reply) < MAX_HEADER
+    path = tmp_path / "kept"
+    keeping = KeepingTransport(
+        WorkerTransport(lambda: worker, Sources({}), Limits()), path, {"files": {}}
+    )
+    first, _ = keeping.exchange({"steps": []}, {})
+    keeping.save()
+    again, _ = KeptTransport(path).exchange({"steps": []}, {})
+    assert first == again and first["values"] == [5]
