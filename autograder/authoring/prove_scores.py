@@ -6,11 +6,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from autograder import intake
 from autograder.authoring.place import Place
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, HandIn, Lab, Outcome
 from autograder.course.score import points_of
-from autograder.grading import intake, secret
+from autograder.grading import secret
 from autograder.grading.engine import Engine, Options
 from autograder.reference import cases, recipes
 from autograder.reference.build import write_private

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autograder import intake
 from autograder.cli.say import say
 from autograder.course.records import (
     CheckResult,
@@ -18,10 +19,11 @@ from autograder.course.records import (
     Submission,
 )
 from autograder.course.score import score_of
-from autograder.grading import attempts, intake, journal, outfolder, overrides, prepare, secret
+from autograder.grading import journal, outfolder, overrides, prepare, secret
 from autograder.grading.engine import Engine, EngineError, Options
-from autograder.grading.entry import Entry
 from autograder.grading.versions import versions
+from autograder.intake import attempts
+from autograder.intake.entry import Entry
 from autograder.report import write
 from autograder.report.escape import line
 from autograder.report.table import class_table

@@ -9,12 +9,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from autograder import intake
 from autograder.cli.class_run import ClassRun, Wanted
 from autograder.cli.say import remark
 from autograder.course import labfile
 from autograder.course.records import ClassRecord
-from autograder.grading import attempts, intake, outfolder, roster
-from autograder.grading.entry import Entry
+from autograder.grading import outfolder
+from autograder.intake import attempts, roster
+from autograder.intake.entry import Entry
 from autograder.report.record import from_json
 from autograder.sandbox.jail import harden_parent
 

@@ -8,9 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from autograder import intake
 from autograder.course import labfile
 from autograder.course.records import ClassRecord, Lab
-from autograder.grading import intake, prepare
+from autograder.grading import prepare
 from autograder.grading.engine import Engine, EngineError, Options
 from autograder.grading.prepare import RealWeights
 from autograder.report.board import scoreboard

@@ -22,7 +22,7 @@ from autograder.report.write import write_atomic
 
 FOLDER = ".records"
 # Rooms whose code decides about results; the others only show them.
-_GRADER = ("course", "sandbox", "reference", "diagnosis", "harness", "grading")
+_GRADER = ("course", "sandbox", "reference", "diagnosis", "harness", "intake", "grading")
 
 
 def context(lab: Lab, cases: Iterable[Path], versions: Mapping[str, str]) -> bytes:

@@ -15,10 +15,10 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from autograder import intake
 from autograder.course.messages import render
 from autograder.course.plain import message_from_plain, message_to_plain
 from autograder.course.records import LANGUAGES, Message, Submission
-from autograder.grading import intake
 from autograder.report import escape
 from autograder.report.view import sentence
 from tests.fuzz.changes import noise

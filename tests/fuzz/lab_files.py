@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+from autograder import intake
 from autograder.course import labfile
 from autograder.course.labfile import LabError
 from autograder.course.records import FAMILIES, LANGUAGES, ClassRecord, HandIn, Isolation, Lab
-from autograder.grading import intake
 from autograder.harness import marks
 from autograder.report import markdown
 from autograder.report.record import from_json, to_json

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from autograder.grading import class_archive
-from autograder.grading.decode import RefusedError
-from autograder.grading.folder import read_regular
-from autograder.grading.names import readable
-from autograder.grading.tree import PACKED, Found, Kind, ignored
+from autograder.intake import class_archive
+from autograder.intake.decode import RefusedError
+from autograder.intake.folder import read_regular
+from autograder.intake.names import readable
+from autograder.intake.tree import PACKED, Found, Kind, ignored
 
 
 class ClassFolder(Protocol):

@@ -12,15 +12,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from autograder.course.records import Lab, Message, Origin, Student, Submission
-from autograder.grading.choose import AbsentError, choose, listed
-from autograder.grading.decode import MAX_SOURCE_BYTES, RefusedError, decode
-from autograder.grading.entry import Entry
-from autograder.grading.folder import FolderTree
-from autograder.grading.names import shown
-from autograder.grading.notebook import Notebooks
-from autograder.grading.packed import open_packed
-from autograder.grading.pieces import PieceTree
-from autograder.grading.tree import MAX_DEPTH, MAX_PACKED_BYTES, PACKED, Found, Kind, Tree
+from autograder.intake.choose import AbsentError, choose, listed
+from autograder.intake.decode import MAX_SOURCE_BYTES, RefusedError, decode
+from autograder.intake.entry import Entry
+from autograder.intake.folder import FolderTree
+from autograder.intake.names import shown
+from autograder.intake.notebook import Notebooks
+from autograder.intake.packed import open_packed
+from autograder.intake.pieces import PieceTree
+from autograder.intake.tree import MAX_DEPTH, MAX_PACKED_BYTES, PACKED, Found, Kind, Tree
 
 MAX_NESTING = 3  # archives in archives
 MAX_INNER = 8  # archives inside one hand-in that are opened

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from autograder.course.records import Message
-from autograder.grading.entry import Piece
-from autograder.grading.names import shown
+from autograder.intake.entry import Piece
+from autograder.intake.names import shown
 
 _NUMBERED = re.compile(r"(?P<stem>.+?)-(?P<number>\d{1,3})(?P<suffix>\.[^.]+)", re.DOTALL)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from autograder.course.records import Lab, Message
-from autograder.grading import gradescope
-from autograder.grading.class_folder import ClassFolder
-from autograder.grading.hand_in_places import HandInPlace, Layout, by_names, download, piece, plain
-from autograder.grading.names import readable
-from autograder.grading.timestamps import iso
-from autograder.grading.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind
+from autograder.intake import gradescope
+from autograder.intake.class_folder import ClassFolder
+from autograder.intake.hand_in_places import HandInPlace, Layout, by_names, download, piece, plain
+from autograder.intake.names import readable
+from autograder.intake.timestamps import iso
+from autograder.intake.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind
 
 _WRAPPERS = 4  # folders around the class that are gone into
 _STEPS = {"source", "release", "submitted", "autograded", "feedback", "solution", "downloaded"}

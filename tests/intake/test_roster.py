@@ -8,9 +8,8 @@ import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Origin, Student
-from autograder.grading import roster
-from autograder.grading.entry import Entry
-from autograder.grading.intake import find
+from autograder.intake import find, roster
+from autograder.intake.entry import Entry
 from tests.archives import LAB, laid, placed, under
 
 CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Lab 2 (77),Final Score

@@ -13,9 +13,9 @@ import zlib
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from autograder.grading.decode import RefusedError
-from autograder.grading.names import readable
-from autograder.grading.tree import MAX_ENTRIES, Found, Kind, kind_of, member
+from autograder.intake.decode import RefusedError
+from autograder.intake.names import readable
+from autograder.intake.tree import MAX_ENTRIES, Found, Kind, kind_of, member
 
 MAX_RATIO = 200  # real Python text packs 3 to 10 times
 MAX_DIRECTORY_BYTES = 1 << 20

@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import Any
 
 from autograder.course.records import Message
-from autograder.grading.choose import AbsentError, listed
-from autograder.grading.decode import MAX_SOURCE_BYTES, RefusedError, decode
-from autograder.grading.names import is_lookalike, is_meant, shown
-from autograder.grading.tree import MAX_DEPTH, MAX_NOTEBOOK_BYTES, Found, Kind, Tree
+from autograder.intake.choose import AbsentError, listed
+from autograder.intake.decode import MAX_SOURCE_BYTES, RefusedError, decode
+from autograder.intake.names import is_lookalike, is_meant, shown
+from autograder.intake.tree import MAX_DEPTH, MAX_NOTEBOOK_BYTES, Found, Kind, Tree
 
 MAX_NOTEBOOKS = 8  # of one hand-in that are looked into
 

@@ -16,8 +16,8 @@ import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Lab, Limits, Submission, Text
-from autograder.grading.intake import Entry, SourceError, find, read
-from autograder.grading.student_ids import safe_id, unique_ids
+from autograder.intake import Entry, SourceError, find, read
+from autograder.intake.student_ids import safe_id, unique_ids
 
 TITLE = Text("Lab", "实验")
 LAB = Lab("lab2", Path("lab2"), TITLE, ("attention.py", "mlp.py"), (), (), Limits(), ())
@@ -557,7 +557,7 @@ def test_hostile_folder_names_become_safe_ids(tmp_path: Path) -> None:
 
 def test_intake_needs_neither_torch_nor_jinja(tmp_path: Path) -> None:
     code = (
-        "import sys; import autograder.grading.intake, autograder.report.write; "
+        "import sys; import autograder.intake, autograder.report.write; "
         "print([name for name in ('torch', 'numpy', 'jinja2') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -20,8 +20,7 @@ from pathlib import Path
 import pytest
 
 from autograder.course.messages import render
-from autograder.grading import class_archive, inflow, tar
-from autograder.grading.intake import find, read, survey
+from autograder.intake import class_archive, find, inflow, read, survey, tar
 from tests.archives import (
     GOOD,
     LAB,
@@ -175,7 +174,7 @@ def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert problem(placed(tmp_path / name, pack(zeros)), "").startswith(
             ("too_tight", "empty", "not_a_zip")
         )
-    monkeypatch.setattr("autograder.grading.packed.MAX_UNPACKED_BYTES", 8 * MIB)
+    monkeypatch.setattr("autograder.intake.packed.MAX_UNPACKED_BYTES", 8 * MIB)
     noise = random.Random(1).randbytes(9 * MIB)
     path = placed(tmp_path / "b.tar.gz", tarred({"noise.bin": noise, **GOOD}, mode="w:gz"))
     assert problem(path, "").startswith("too_much")
@@ -396,7 +395,7 @@ def test_an_entry_is_small_plain_data(tmp_path: Path) -> None:
         assert len(sent) < 2000
         assert pickle.loads(sent) == entry
     code = (
-        "import pickle, sys; from autograder.grading.intake import read; "
+        "import pickle, sys; from autograder.intake import read; "
         "from tests.archives import LAB; "
         "print(read(pickle.loads(sys.stdin.buffer.read()), LAB).files)"
     )

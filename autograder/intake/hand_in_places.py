@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, replace
 
 from autograder.course.records import Lab, Message, Student
-from autograder.grading import download_names
-from autograder.grading.download_names import Download
-from autograder.grading.entry import Piece
-from autograder.grading.names import readable, shown
-from autograder.grading.resubmitted import newest
-from autograder.grading.tree import PACKED, Found, Kind
+from autograder.intake import download_names
+from autograder.intake.download_names import Download
+from autograder.intake.entry import Piece
+from autograder.intake.names import readable, shown
+from autograder.intake.resubmitted import newest
+from autograder.intake.tree import PACKED, Found, Kind
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any, Protocol, TypeVar
 
 from autograder.course.records import HandIn, Lab, Message, Origin
 from autograder.course.score import score_of
-from autograder.grading.entry import Entry
-from autograder.grading.names import shown
-from autograder.grading.timestamps import moment
+from autograder.intake.entry import Entry
+from autograder.intake.names import shown
+from autograder.intake.timestamps import moment
 
 People = frozenset[str]
 

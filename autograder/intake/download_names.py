@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autograder.course.records import Student
-from autograder.grading.timestamps import iso
+from autograder.intake.timestamps import iso
 
 MAX_CHARACTERS = 255  # longer names can only be an archive's; no course system makes them
 # The names that nbgrader's zipcollect has, and `attempt`.

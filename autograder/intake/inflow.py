@@ -7,7 +7,7 @@ import lzma
 import zlib
 from typing import BinaryIO, Protocol
 
-from autograder.grading.decode import RefusedError
+from autograder.intake.decode import RefusedError
 
 _CHUNK = 1 << 16
 _MAX_RATIO = 200

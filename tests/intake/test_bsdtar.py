@@ -15,7 +15,7 @@ import pytest
 
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
-from autograder.grading import bsdtar
+from autograder.intake import bsdtar
 from autograder.sandbox import landlock, spawned
 from tests.archives import (
     GOOD,

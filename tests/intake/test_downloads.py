@@ -10,9 +10,8 @@ import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Student
-from autograder.grading import attempts, names, timestamps
-from autograder.grading.download_names import parse
-from autograder.grading.intake import SourceError, find, read, survey
+from autograder.intake import SourceError, attempts, find, names, read, survey, timestamps
+from autograder.intake.download_names import parse
 from tests.archives import (
     GOOD,
     LAB,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autograder.course.messages import render
-from autograder.grading import tree
+from autograder.intake import tree
 from tests.archives import GOOD, MIB, keys, laid, notebook, placed, problem, taken, tarred, zipped
 
 CELL = "%%writefile attention.py\nA = 1\n"

@@ -20,7 +20,7 @@ import time
 from typing import IO, BinaryIO
 
 from autograder.course.labfile import ROOT
-from autograder.grading.decode import RefusedError
+from autograder.intake.decode import RefusedError
 from autograder.sandbox import spawned
 
 CPU_SECONDS = 20

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from autograder.course.records import Message
-from autograder.grading.decode import RefusedError
-from autograder.grading.names import is_lookalike, is_meant, shown
-from autograder.grading.tree import MAX_DEPTH, Found, Kind
+from autograder.intake.decode import RefusedError
+from autograder.intake.names import is_lookalike, is_meant, shown
+from autograder.intake.tree import MAX_DEPTH, Found, Kind
 
 _LISTED = 5  # names shown in a message
 

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from autograder.grading import bsdtar
-from autograder.grading.archive import ZipTree
-from autograder.grading.folder import open_regular
-from autograder.grading.inflow import Inflow, packing
-from autograder.grading.tar import MAX_UNPACKED_BYTES, TarTree
-from autograder.grading.tree import Tree
+from autograder.intake import bsdtar
+from autograder.intake.archive import ZipTree
+from autograder.intake.folder import open_regular
+from autograder.intake.inflow import Inflow, packing
+from autograder.intake.tar import MAX_UNPACKED_BYTES, TarTree
+from autograder.intake.tree import Tree
 
 _FOREIGN = (b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c")
 _USTAR = 257  # where a tar says so in its first header

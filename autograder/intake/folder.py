@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.grading.decode import RefusedError
-from autograder.grading.tree import MAX_DEPTH, MAX_ENTRIES, Found, Kind, ignored, kind_of
+from autograder.intake.decode import RefusedError
+from autograder.intake.tree import MAX_DEPTH, MAX_ENTRIES, Found, Kind, ignored, kind_of
 
 # Windows has none of these; there, lstat and fstat alone decide.
 _OPEN_FLAGS = (

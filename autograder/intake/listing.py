@@ -1,8 +1,6 @@
 """From whatever was downloaded to a list of hand-ins, each read when it is its turn.
 
-``find`` and ``survey`` list a source, ``read`` reads one hand-in; nothing is extracted,
-executed or parsed as Python. Whatever is wrong with a hand-in becomes a message of that one;
-only a wrong *source* (a slip of the instructor) raises.
+Only a wrong *source* (a slip of the instructor) raises here.
 """
 
 from __future__ import annotations
@@ -15,20 +13,17 @@ from pathlib import Path
 
 from autograder.course.messages import both
 from autograder.course.records import Lab, Message, Origin, Student
-from autograder.grading import attempts
-from autograder.grading.class_folder import ClassFolder, InArchive, OnDisk
-from autograder.grading.decode import RefusedError
-from autograder.grading.download_names import GROUPS, by_pattern
-from autograder.grading.entry import Entry, Piece
-from autograder.grading.hand_in_places import HandInPlace
-from autograder.grading.layout import survey as layout_of
-from autograder.grading.names import readable, shown, skeleton
-from autograder.grading.packed import is_foreign
-from autograder.grading.reading import read
-from autograder.grading.student_ids import unique_ids
-from autograder.grading.tree import PACKED
-
-__all__ = ["Entry", "Piece", "SourceError", "Survey", "find", "read", "survey"]
+from autograder.intake import attempts
+from autograder.intake.class_folder import ClassFolder, InArchive, OnDisk
+from autograder.intake.decode import RefusedError
+from autograder.intake.download_names import GROUPS, by_pattern
+from autograder.intake.entry import Entry, Piece
+from autograder.intake.hand_in_places import HandInPlace
+from autograder.intake.layout import survey as layout_of
+from autograder.intake.names import readable, shown, skeleton
+from autograder.intake.packed import is_foreign
+from autograder.intake.student_ids import unique_ids
+from autograder.intake.tree import PACKED
 
 _LISTED = 20  # names in a remark
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from autograder.course.records import Origin, Student
-from autograder.grading.roster_csv import RosterError, folded, read
+from autograder.intake.roster_csv import RosterError, folded, read
 
 __all__ = ["RosterError", "missing", "read"]
 

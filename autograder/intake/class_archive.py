@@ -16,13 +16,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from autograder.grading import archive
-from autograder.grading.decode import RefusedError
-from autograder.grading.folder import open_regular
-from autograder.grading.inflow import Inflow
-from autograder.grading.packed import is_tar
-from autograder.grading.tar import Member, walk
-from autograder.grading.tree import MAX_ENTRIES, Found, Kind, limit_of, member
+from autograder.intake import archive
+from autograder.intake.decode import RefusedError
+from autograder.intake.folder import open_regular
+from autograder.intake.inflow import Inflow
+from autograder.intake.packed import is_tar
+from autograder.intake.tar import Member, walk
+from autograder.intake.tree import MAX_ENTRIES, Found, Kind, limit_of, member
 
 MAX_MEMBERS = 200_000
 MAX_DIRECTORY_BYTES = 32 << 20

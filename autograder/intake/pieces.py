@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autograder.grading import class_archive
-from autograder.grading.decode import RefusedError
-from autograder.grading.entry import Piece
-from autograder.grading.folder import FolderTree, read_regular
-from autograder.grading.tree import MAX_ENTRIES, Found, Kind, kind_of
+from autograder.intake import class_archive
+from autograder.intake.decode import RefusedError
+from autograder.intake.entry import Piece
+from autograder.intake.folder import FolderTree, read_regular
+from autograder.intake.tree import MAX_ENTRIES, Found, Kind, kind_of
 
 
 class PieceTree:

@@ -22,9 +22,8 @@ from autograder.course.records import (
     Text,
 )
 from autograder.course.score import needs_human
-from autograder.grading import attempts
-from autograder.grading.intake import Entry, find, read
-from autograder.grading.student_ids import safe_id
+from autograder.intake import Entry, attempts, find, read
+from autograder.intake.student_ids import safe_id
 from tests.archives import GOOD, LAB, RIGHT, keys, laid, under, zipped
 
 PATTERN = r"^(?P<student_id>\w+?)_(?P<timestamp>\d{8})?(?:try(?P<attempt>\d+))?"

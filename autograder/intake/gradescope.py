@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from autograder.course.records import Student
-from autograder.grading.timestamps import iso
+from autograder.intake.timestamps import iso
 
 # What PyYAML itself raises on values that are not what their tags say, or beyond all dates.
 _DAMAGE = (ValueError, TypeError, LookupError, RecursionError, AttributeError, OverflowError)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Iterator
 
-from autograder.grading.decode import RefusedError
-from autograder.grading.inflow import Inflow
-from autograder.grading.names import readable
-from autograder.grading.tree import MAX_ENTRIES, Found, Kind, limit_of, member
+from autograder.intake.decode import RefusedError
+from autograder.intake.inflow import Inflow
+from autograder.intake.names import readable
+from autograder.intake.tree import MAX_ENTRIES, Found, Kind, limit_of, member
 
 MAX_MEMBERS = 50_000  # with rubbish such as .git, of which only the others are counted as files
 MAX_UNPACKED_BYTES = 256 << 20
