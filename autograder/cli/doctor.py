@@ -23,35 +23,18 @@ import importlib.util
 import json
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from autograder.cli.doctor_record import Diagnosis
 
 if TYPE_CHECKING:
     from autograder.grading.trials.probes import Layers
     from autograder.grading.trials.records import Finding
-    from autograder.grading.trials.verdict import Promise
 
 OLDEST_PYTHON = (3, 11)
 _TOO_OLD = (
     "Python {} is too old; install Python 3.11 or newer / Python {} 太旧，请安装 3.11 或更新版本"
 )
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """Everything that doctor found out."""
-
-    facts: Mapping[str, Any]
-    worker: str
-    level: str
-    layers: Layers
-    findings: tuple[Finding, ...]
-    promises: tuple[Promise, ...]
-    advice: tuple[str, ...]
-    not_tried: str | None
-    status: int
-    seconds: float
 
 
 def run(*, as_json: bool, language: str) -> int:

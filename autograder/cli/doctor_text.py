@@ -13,7 +13,7 @@ from autograder.report.escape import fitted, line, width
 from autograder.sandbox.jail import LAYERS
 
 if TYPE_CHECKING:
-    from autograder.cli.doctor import Diagnosis
+    from autograder.cli.doctor_record import Diagnosis
 
 _FANCY = {"held": "✓", "broke": "✗", "not_tried": "?", "open": "–"}
 _PLAIN = {"held": "ok", "broke": "XX", "not_tried": "??", "open": "--"}

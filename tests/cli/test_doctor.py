@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from autograder.cli import doctor, doctor_advice, doctor_facts, doctor_text
+from autograder.cli.doctor_record import Diagnosis
 from autograder.cli.main import main
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
@@ -371,13 +372,13 @@ def test_a_breach_comes_first() -> None:
 # ---------------------------------------------------------------- text
 
 
-def diagnosis(findings: tuple[Finding, ...], bound: tuple[str, ...] = LAYERS) -> doctor.Diagnosis:
+def diagnosis(findings: tuple[Finding, ...], bound: tuple[str, ...] = LAYERS) -> Diagnosis:
     kept = verdict.promises(bound, findings)
     missing = {name: "a reason" for name in LAYERS if name not in bound}
     level = "strong" if bound == LAYERS else "medium"
     status = verdict.status(kept)
     layers = Layers(bound, missing)
-    return doctor.Diagnosis(FACTS, "fork", level, layers, findings, kept, (), None, status, 1.0)
+    return Diagnosis(FACTS, "fork", level, layers, findings, kept, (), None, status, 1.0)
 
 
 HELD = tuple(
