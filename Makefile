@@ -103,6 +103,9 @@ check-all: $(READY_DEV)
 	$(RUN) audit --lab 2
 	$(PY) -m pytest -q
 
+fuzz: $(READY_DEV)
+	$(PY) -m tests.fuzz
+
 attacks: $(READY_DEV)
 	@$(PY) -m tests.attacks
 
