@@ -57,20 +57,20 @@ def forks():
 tried(forks)
 """, last=TELL, where=("attention.py",), needs=("processes",),
            off=Off("layers", "forked 3", PROCESSES)),
-    Attack(36, "two thousand threads", "RLIMIT_AS ends it; the worker dies with its hand-in",
+    Attack(36, "six hundred threads", "RLIMIT_AS ends it; the worker dies with its hand-in",
            first=TRY + """
 import threading, time
 def threads():
     end = time.monotonic() + 1
     count = 0
-    for _ in range(2000):
+    for _ in range(600):
         threading.Thread(target=lambda: time.sleep(max(0, end - time.monotonic())),
                          daemon=True).start()
         count += 1
     return "started %d threads" % count
 tried(threads)
 """, last=TELL, where=("attention.py",), needs=("memory",),
-           off=Off("layers", "started 2000 threads", MEMORY)),
+           off=Off("layers", "started 600 threads", MEMORY)),
     Attack(36, "threads left running", "the worker dies with its hand-in", tag="b", first="""
 import threading, time
 def run():
