@@ -161,7 +161,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         # Through functions that put the area in front.
         (swap(f"{MESSAGES}/check.toml", "[stuck]", "[st]"), "harness/checks.py:"),
         (swap(f"{MESSAGES}/grade.toml", "[too_weak]", "[x]"), "cli/class_run.py:"),
-        (swap(f"{MESSAGES}/intake.toml", "[bomb]", "[x]"), "grading/archive.py:"),
+        (swap(f"{MESSAGES}/intake.toml", "[bomb]", "[x]"), "intake/archive.py:"),
         (swap(f"{MESSAGES}/intake.toml", "[special]", "[x]"), "message intake.special does not"),
         (swap(f"{MESSAGES}/board.toml", "[next]", "[x]"), "report/board.py:"),
         (swap(f"{MESSAGES}/report.toml", "[remark]", "[x]"), "report/table.py:"),
