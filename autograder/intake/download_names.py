@@ -21,7 +21,7 @@ MAX_CHARACTERS = 255  # longer names can only be an archive's; no course system 
 GROUPS = ("student_id", "file_id", "first_name", "last_name", "email", "timestamp", "attempt")
 
 _CANVAS = re.compile(
-    r"(?:(?P<name>\w*?)(?:_(?P<late>LATE))?_(?P<user>\d+)"
+    r"(?:(?P<name>[^/\\]*?)(?:_(?P<late>LATE))?_(?P<user>\d+)"
     r"|(?:(?P<anonymous_late>LATE)_)?anon_(?P<anonymous>[A-Za-z0-9]+))"
     r"_(?:(?P<attachment>\d+)_(?P<file>.+)|(?P<entered>text|link)\.html)",
     re.DOTALL,

@@ -76,6 +76,8 @@ def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
         raise SourceError("unlistable", source) from None
     if not there:
         raise SourceError("no_source", source)
+    if root.suffix.lower() in (".py", ".ipynb") and not os.path.isdir(root):
+        raise SourceError("single_file", source)
     compiled = None if pattern is None else _compiled(pattern, source)
     remarks: list[Message] = []
     try:

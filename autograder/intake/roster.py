@@ -30,16 +30,16 @@ def missing(roster: Iterable[Student], handed_in: Iterable[_Handed]) -> tuple[St
     """
     present = _present(handed_in)
     left = list(roster)
-    for keys in (_ids, _emails):
+    for keys in (ids_of, emails_of):
         known = {key for one in present for key in keys(one)}
         found = {key for one in left for key in keys(one)} & known
         left = [one for one in left if not found.intersection(keys(one))]
         # Who is found by one key must not be found again, as a namesake, by the next.
         present = [one for one in present if not found.intersection(keys(one))]
-    wanted = Counter(key for one in left for key in _names(one))
-    there = Counter(key for one in present for key in _names(one))
+    wanted = Counter(key for one in left for key in names_of(one))
+    there = Counter(key for one in present for key in names_of(one))
     return tuple(
-        one for one in left if not any(there[key] >= wanted[key] > 0 for key in _names(one))
+        one for one in left if not any(there[key] >= wanted[key] > 0 for key in names_of(one))
     )
 
 
@@ -54,15 +54,17 @@ def _present(handed_in: Iterable[_Handed]) -> list[Student]:
     return found
 
 
-def _ids(student: Student) -> set[str]:
+def ids_of(student: Student) -> set[str]:
+    """What an id is compared by."""
     return {folded(student.id)} - {""}
 
 
-def _emails(student: Student) -> set[str]:
+def emails_of(student: Student) -> set[str]:
+    """Addresses; an id may be one."""
     return {folded(one) for one in (student.email, student.id) if "@" in one}
 
 
-def _names(student: Student) -> set[str]:
+def names_of(student: Student) -> set[str]:
     """The name in the orders in which it may be written; an id that is a name counts as one."""
     found: set[str] = set()
     for name in (student.name, student.id):

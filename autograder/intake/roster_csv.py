@@ -38,6 +38,7 @@ _HEADERS = {
 }
 _STAFF = ("instructor", "teacher", "ta", "teachingassistant", "reader", "grader", "教师", "助教")
 _ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
+_ADDRESS = re.compile(r"[^@\s]{1,64}@[^@\s]{1,255}")
 _HAN = re.compile("[\u3400-\u9fff]")
 
 
@@ -155,8 +156,6 @@ def _student(row: Sequence[str], columns: dict[str, list[int]]) -> Student:
         name = f"{last}{first}" if _HAN.search(last + first) else f"{first} {last}".strip()
     email = told.get("email", "")
     if not email:  # a login is an address at many universities
-        email = next(
-            (cell.strip() for cell in row if re.fullmatch(r"\s*\S+@\S+\.\S+\s*", cell)), ""
-        )
+        email = next((cell.strip() for cell in row if _ADDRESS.fullmatch(cell.strip())), "")
     number = re.sub(r"^(?:Participant|参与者|参加者)\s*(?=\d)", "", told.get("id", ""))
     return Student(number, name, email)

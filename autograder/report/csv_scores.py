@@ -26,15 +26,16 @@ GRADED = "graded"
 TO_BE_DECIDED = "to be decided"
 FOR_A_HUMAN = "for a human"
 MISSING = "nothing handed in"
-ENDING = ("status", "late", "attempt", "students", "decided_by")
+ENDING = ("status", "late", "attempt", "sids", "students", "emails", "decided_by")
 
 
 def scores(record: ClassRecord) -> str:
     """The table as CSV text (commas, ``\\n``).
 
-    After nbgrader's columns come one per exercise, ``status``, ``late``, ``attempt``,
-    ``students`` (of a group) and ``decided_by``. Who is on the roster and handed in nothing has
-    a row without a score.
+    After nbgrader's columns come one per exercise, ``status``, ``late``, ``attempt``, then
+    ``sids`` (the course system's or the roster's), ``students`` and ``emails`` of everybody who
+    handed this in, joined by ``; ``, and ``decided_by``. Who is on the roster and handed in
+    nothing has a row without a score.
 
     ``raw_score`` is what was earned so far. ``score``, and an exercise's column, stays empty
     while some of its points are to be decided: a number there would be read as final.
@@ -49,7 +50,9 @@ def scores(record: ClassRecord) -> str:
         cells = {"assignment": record.lab.name, "student_id": student.id, "email": student.email}
         cells |= {"last_name": student.name, "max_score": str(record.lab.points)}
         row = [csv_cell(cells.get(name, "")) for name in COLUMNS]
-        writer.writerow([*row, *([""] * len(exercises)), MISSING, "", "", "", ""])
+        people = [student.id, student.name, student.email]
+        ending = [MISSING, "", "", *map(csv_cell, people), ""]
+        writer.writerow([*row, *([""] * len(exercises)), *ending])
     return text.getvalue()
 
 
@@ -77,6 +80,8 @@ def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
         TO_BE_DECIDED if total.undecided else status,
         "" if origin.late is None else str(origin.late).lower(),
         str(origin.attempt),
-        csv_cell("; ".join(one.name or one.id or one.email for one in origin.students)),
+        csv_cell("; ".join(one.id for one in origin.students)),
+        csv_cell("; ".join(one.name for one in origin.students)),
+        csv_cell("; ".join(one.email for one in origin.students)),
         csv_cell("; ".join(dict.fromkeys(one.by for one in hand_in.overrides))),
     ]

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from autograder.course.messages import render
-from autograder.course.records import ClassRecord, Exercise, HandIn, Lab, Message, Outcome, Score
+from autograder.course.records import (
+    Check,
+    CheckResult,
+    ClassRecord,
+    Exercise,
+    HandIn,
+    Lab,
+    Message,
+    Outcome,
+    Score,
+)
 from autograder.course.score import needs_human, score_of
 from autograder.report.escape import fitted, line, width
 from autograder.report.view import label, sentence
@@ -68,24 +78,35 @@ def class_table(record: ClassRecord, language: str) -> str:
 
 
 def _remark(lab: Lab, hand_in: HandIn, language: str) -> str:
-    """What to look at first: ``for a human``, then the first check that did not pass."""
+    """What to look at first: ``for a human``, then the first check that did not pass.
+
+    Its title says what should hold, so it stands in quotation marks, and behind how many others
+    did not pass either.
+    """
     parts = [label("late", language)] if hand_in.origin.late else []
     parts += [label("for_a_human", language)] if needs_human(lab, hand_in) else []
     parts += [label("decided_short", language)] if hand_in.overrides else []
     results = {result.check: result for result in hand_in.results}
-    for check in lab.checks:
-        result = results.get(check.name)
+    left = [(check, results.get(check.name)) for check in lab.checks]
+    left = [(check, result) for check, result in left if not _fine(check, result)]
+    if left:
+        check, result = left[0]
         outcome = Outcome.NOT_GRADED if result is None else result.outcome
-        if outcome is Outcome.PASSED or (outcome is Outcome.NOT_GRADED and check.optional):
-            continue
         word = render(Message(f"outcome.{outcome.value}"), language)
-        text = check.title.in_(language).replace("`", "")
         message = result.message if result else None
         if message is not None and message.key.startswith(_WHOLE_FILE):
-            text = sentence(message, language, line)  # what is wrong is the file, not the check
-        parts.append(f"{word}: {text}")
-        break
+            # What is wrong is the file, not the check.
+            parts.append(f"{word}: {sentence(message, language, line)}")
+        else:
+            title = check.title.in_(language).replace("`", "")
+            key = "first_of" if len(left) > 1 else "first"
+            parts.append(label(key, language, word=word, count=len(left), title=title))
     return "; ".join(parts)
+
+
+def _fine(check: Check, result: CheckResult | None) -> bool:
+    outcome = Outcome.NOT_GRADED if result is None else result.outcome
+    return outcome is Outcome.PASSED or (outcome is Outcome.NOT_GRADED and check.optional)
 
 
 def _legend(exercise: Exercise, language: str) -> str:

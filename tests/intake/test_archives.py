@@ -514,7 +514,7 @@ def test_names_that_point_out_of_a_class_archive_are_named(tmp_path: Path) -> No
     for pack, name in ((zipped, "c.zip"), (tarred, "c.tar")):
         (remark,) = survey(placed(tmp_path / name, pack(files)), LAB).remarks
         text = render(remark, "en")
-        assert text.startswith("3 files")
+        assert "(3)" in text
         assert all(one in text for one in ("../eve/a.py", "/abs.py", "C:/x.py"))
 
 

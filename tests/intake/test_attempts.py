@@ -58,7 +58,7 @@ def test_the_last_by_time_keeps_the_persons_own_id(tmp_path: Path) -> None:
     assert kept["ann"].origin.name == "ann_20250103"
     assert kept["ann"].origin.attempt == 3
     assert keys(kept["ann"].notes) == ["last_attempt"]
-    assert "2 earlier" in render(kept["ann"].notes[0], "en")
+    assert "set aside: 2" in render(kept["ann"].notes[0], "en")
     assert kept["bob"].notes == ()
     assert read(kept["ann"], LAB).files == RIGHT
 
@@ -103,7 +103,7 @@ def test_of_a_tie_at_the_end_only_the_older_is_set_aside(tmp_path: Path) -> None
     assert sorted(one.origin.name for one in kept.values()) == ["ann_20250102_a", "ann_20250102_b"]
     for one in kept.values():
         assert keys(one.notes)[-2:] == ["last_attempt", "same_student"]
-        assert "1 earlier" in render(one.notes[-2], "en")
+        assert "set aside: 1" in render(one.notes[-2], "en")
 
 
 def test_times_with_and_without_a_zone_are_not_compared() -> None:

@@ -442,10 +442,10 @@ def test_the_table_says_points_and_what_to_look_at() -> None:
     table = class_table(CLASS, "en")
     mixed, whole = table.split("\n")[3:5]
     assert mixed.split()[:5] == ["li_wei", "20?", "20", "0", "0?"]
-    assert "for a human; failed: rope_angles" in mixed
+    assert "for a human; failed (1 of 7): “rope_angles" in mixed
     assert whole.split() == ["王伟", "100", "20", "40", "40"]
     assert "lab2.rope" in table
-    assert "2 hand-ins, 1 for a human; isolation: strong" in table
+    assert "hand-ins: 2, for a human: 1; isolation: strong" in table
     assert class_table(record(), "en") == "no hand-ins"
 
 
@@ -484,7 +484,7 @@ def test_csv_columns_and_values() -> None:
     assert text.split("\n")[0] == (
         "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
         "late_submission_penalty,score,max_score,lab2.norm,lab2.rope,lab2.mlp,status,late,attempt,"
-        "students,decided_by"
+        "sids,students,emails,decided_by"
     )
     mixed, whole = rows_of(CLASS)
     assert mixed["status"] == "to be decided"
