@@ -37,8 +37,7 @@ _HEADERS = {
     "role": ("role", "角色"),
 }
 _STAFF = ("instructor", "teacher", "ta", "teachingassistant", "reader", "grader", "教师", "助教")
-_ADDRESS = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@]+")
-_ADDRESS = re.compile(r"[^@\s]{1,64}@[^@\s]{1,255}")
+_ADDRESS = re.compile(r"[^@\s]{1,64}@[^@\s.]{1,255}\.[^@\s]{1,255}")
 _HAN = re.compile("[\u3400-\u9fff]")
 
 
