@@ -156,6 +156,7 @@ def test_a_full_disk_is_named_and_costs_nothing(source: Path, whole: Run, tmp_pa
     assert resumed(source, out).status == 0 and class_file(out) == class_file(whole.out)
 
 
+@pytest.mark.slow
 def test_two_runs_do_not_write_to_one_folder(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = begun(source, out)

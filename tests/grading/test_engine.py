@@ -266,7 +266,7 @@ def test_a_crew_that_has_ended_is_started_again(own: Engine, lab: Lab, name: str
     assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys("abc", 100)
 
 
-@pytest.mark.parametrize("name", ["judge", "zygote"])
+@pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
 def test_a_crew_that_ends_meanwhile_costs_nobody_anything(
     lab: Lab, hidden: Path, name: str
 ) -> None:
@@ -281,7 +281,7 @@ def test_a_crew_that_ends_meanwhile_costs_nobody_anything(
     assert earned(lab, after["next"]) == 100
 
 
-@pytest.mark.parametrize("name", ["judge", "zygote"])
+@pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
 def test_who_ends_the_crew_twice_is_left_to_a_person_and_nobody_else(
     lab: Lab, hidden: Path, name: str
 ) -> None:
