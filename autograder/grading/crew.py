@@ -6,10 +6,12 @@ import contextlib
 import importlib.util
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,6 +100,13 @@ class Crew:
         )
         if control is not None:
             control.close()
+        assert self.judge.stdin is not None
+        # A thread writes: while a long request is on its way, the judge may be waiting for us to
+        # hear a long answer, and both pipes are full.
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        writing = (self.judge.stdin, self._requests)
+        self._writer = threading.Thread(target=_write, args=writing, daemon=True)
+        self._writer.start()
 
     def ready(self) -> tuple[Mapping[str, int], tuple[str, ...]]:
         """Wait until both stand; the numbers of cases, and the isolation layers that bind.
@@ -111,11 +120,8 @@ class Crew:
         return message["ready"], tuple(message["layers"])
 
     def tell(self, request: Mapping[str, Any]) -> None:
-        """Send a request; when the judge has ended, :meth:`hear` tells."""
-        assert self.judge.stdin is not None
-        with contextlib.suppress(OSError):
-            self.judge.stdin.write(json.dumps(request).encode() + b"\n")
-            self.judge.stdin.flush()
+        """Send a request without waiting; when the judge has ended, :meth:`hear` tells."""
+        self._requests.put(json.dumps(request).encode() + b"\n")
 
     def hear(self) -> dict[str, Any]:
         """The next message of the judge.
@@ -134,6 +140,13 @@ class Crew:
 
     def end(self, *, kill: bool) -> None:
         """End both; with ``kill`` whatever they are doing is not wanted any more."""
+        if kill:
+            self.judge.kill()
+        self._requests.put(None)
+        self._writer.join(PATIENCE)
+        if self._writer.is_alive():  # the judge reads no more, so it is not needed either
+            self.judge.kill()
+            self._writer.join()
         for process in (self.judge, self.zygote):
             if process is None:
                 continue
@@ -175,6 +188,14 @@ class Crew:
         if options.real is not None:
             files |= {"--real-cases": options.real.cases, "--real-weights": options.real.folder}
         return [part for name, path in files.items() if path for part in (name, str(path))]
+
+
+def _write(stream: IO[bytes], requests: queue.SimpleQueue[bytes | None]) -> None:
+    """Write requests as they come, until None does or nobody reads any more."""
+    with contextlib.suppress(OSError):
+        while (request := requests.get()) is not None:
+            stream.write(request)
+            stream.flush()
 
 
 def _ending(code: int) -> str:
