@@ -35,7 +35,9 @@ from autograder.sandbox.link import ForkedLink, NoWorker, Starter, WorkerLost
 from autograder.sandbox.spawned import SpawnedLink
 from autograder.sandbox.transport import Sources, WorkerTransport
 
-STUCK_FACTOR = 3  # pytest-timeout ends a judge at this multiple of the worker's own deadline
+# pytest-timeout ends a judge at this multiple of what a hand-in may take in all. Three quarters of
+# it are left when a check begins (see Guard), so no waiting of student code gets there.
+STUCK_FACTOR = 2
 
 
 class Judge:
@@ -61,7 +63,8 @@ class Judge:
             case = plugin.case_of(item)
             if case is not None and isinstance(item, pytest.Function):
                 if not self._guards:
-                    self._guards.append(Guard(item, STUCK_FACTOR * lab.limits.wall_seconds))
+                    longest = lab.limits.hand_in_seconds + lab.limits.wall_seconds
+                    self._guards.append(Guard(item, STUCK_FACTOR * longest))
                 name = item.originalname
                 trials[name].append(Trial(name, case, item.obj, self._guards[0].arm))
         gc.collect()
