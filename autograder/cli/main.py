@@ -92,7 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     rescore = command("rescore", _rescore, text)
     rescore.add_argument("out", type=Path, help="folder that grade has written")
     rescore.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
-    rescore.add_argument("--secret-file", type=Path, help="the one that grade was given")
+    given = "the one that grade was given; with another one nothing is rescored"
+    rescore.add_argument("--secret-file", type=Path, help=given)
 
     test = command("test", _test, "check your own files on the public cases")
     test.add_argument("-k", dest="match", default="", help="only exercises or checks named so")

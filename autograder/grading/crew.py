@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import queue
-import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import IO, Any
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab
 from autograder.grading.prepare import RealWeights
+from autograder.sandbox.link import by_signal
 from autograder.sandbox.spawned import clean_environment, command
 
 NEEDED = ("torch", "numpy", "pytest", "pytest_timeout", "safetensors")
@@ -199,4 +199,4 @@ def _write(stream: IO[bytes], requests: queue.SimpleQueue[bytes | None]) -> None
 
 
 def _ending(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    return by_signal(-code) if code < 0 else f"exit status {code}"

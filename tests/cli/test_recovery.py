@@ -158,6 +158,29 @@ def test_a_full_disk_is_named_and_costs_nothing(source: Path, whole: Run, tmp_pa
     assert resumed(source, out).status == 0 and class_file(out) == class_file(whole.out)
 
 
+def test_a_reader_that_goes_away_is_not_taken_for_a_full_disk(
+    source: Path, whole: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    line = [sys.executable, "-m", "autograder", "grade", str(source), "--out", str(out)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with hand_ins.nothing_left_behind():
+        done = subprocess.run(
+            [*line, "--resume"],
+            cwd=ROOT,
+            env=os.environ
+            | {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en", "PYTHONUNBUFFERED": "1"},
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    os.close(writing)
+    assert done.returncode == 1 and "cannot be written" not in done.stderr, done.stderr
+    assert class_file(out) == class_file(whole.out)
+
+
 def test_two_runs_do_not_write_to_one_folder(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = begun(source, out)
