@@ -158,6 +158,23 @@ def test_a_full_disk_is_named_and_costs_nothing(source: Path, whole: Run, tmp_pa
     assert resumed(source, out).status == 0 and class_file(out) == class_file(whole.out)
 
 
+@pytest.mark.parametrize("task", ["rescore", "report"])
+def test_a_full_disk_is_named_by_whatever_writes(whole: Run, tmp_path: Path, task: str) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", task, str(out)],
+        cwd=ROOT,
+        env=os.environ | {"AUTOGRADER_SECRET": SECRET},
+        capture_output=True,
+        text=True,
+        preexec_fn=full_disk(2_000),
+    )
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("autograder: ")
+    assert "File too large" in done.stderr and class_file(out) == class_file(whole.out)
+
+
 def test_a_reader_that_goes_away_is_not_taken_for_a_full_disk(
     source: Path, whole: Run, tmp_path: Path
 ) -> None:
