@@ -68,7 +68,11 @@ def test_cpu_time_of_grandchildren_counts() -> None:
         f"print(measure.run([sys.executable, '-c', {script!r}]).cpu)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", measuring], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", measuring],
+        cwd=bench.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert 0.4 <= float(done.stdout) < 3
 

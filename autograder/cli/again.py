@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,17 @@ from autograder.course import labfile
 from autograder.course.plain import message_from_plain
 from autograder.course.records import CheckResult, ClassRecord, HandIn, Lab, Submission
 from autograder.grading import outfolder, overrides, prepare, secret
-from autograder.grading.engine import Engine, EngineError, Options, kept_name
+from autograder.grading.engine import (
+    Engine,
+    EngineError,
+    Options,
+    digests,
+    kept_name,
+    order_of,
+)
 from autograder.report import write
 from autograder.report.table import class_table
-from autograder.sandbox.kept import KeptTransport
+from autograder.sandbox.kept import KeptTransport, hand_in_of
 
 
 def report(out: Path, language: str) -> int:
@@ -34,20 +42,22 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
     """Apply the lab's points, limits and cases of today, and overrides, to a graded class.
 
     Checks are judged again on what the hand-ins answered when ``grade --keep-outputs`` asked
-    them; of hand-ins without kept outputs the results stay, and only overrides are applied.
+    them; of hand-ins without kept outputs, or with those of other files than were graded last,
+    the results stay, and only overrides are applied.
 
     Returns:
         As ``grade`` does.
 
     Raises:
-        ValueError: no graded class, or overrides that cannot be used.
+        ValueError: no graded class, overrides that cannot be used, or another secret than when
+            the outputs were kept.
     """
     read_class(out)
     with outfolder.claimed(out):
         record = read_class(out)
         lab = labfile.load(labfile.find_lab(record.lab.name))
         decided = overrides.read(decisions or out / overrides.NAME, lab)
-        kept = [h for h in record.hand_ins if (out / OUTPUTS / kept_name(h.student)).exists()]
+        kept = _kept(record.hand_ins, out / OUTPUTS)
         judged: dict[str, HandIn] = {}
         if kept:
             try:
@@ -70,24 +80,54 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
         return for_a_human(record, language)
 
 
-def _judged(lab: Lab, kept: list[HandIn], out: Path, secret_file: Path | None) -> dict[str, HandIn]:
+def _kept(hand_ins: Sequence[HandIn], folder: Path) -> dict[str, HandIn]:
+    """The hand-ins whose outputs lie in ``folder``, by the id under which they were graded.
+
+    The attempt that counts stands under its person's id; it may have been graded as ``ID-2``, ….
+    """
+    found = {}
+    for hand_in in hand_ins:
+        student, number = hand_in.student, 1
+        while (path := folder / kept_name(student)).exists():
+            try:
+                if digests(hand_in_of(path)["files"]) == hand_in.digests:
+                    found[student] = hand_in
+                    break
+            except (OSError, ValueError, LookupError, AttributeError):
+                pass  # damaged: as if it were not there
+            number += 1
+            student = f"{hand_in.student}-{number}"
+    return found
+
+
+def _judged(
+    lab: Lab, kept: Mapping[str, HandIn], out: Path, secret_file: Path | None
+) -> dict[str, HandIn]:
     """Run the checks on kept outputs; what did not come from checks stays as it was."""
     folder = (out / OUTPUTS).resolve()
+    if secret_file is None and secret.VARIABLE not in os.environ:
+        secret_file = out / "secret"  # a new one would help nobody
     key = secret.find(secret_file, out)
+    for student in kept:
+        path = folder / kept_name(student)
+        if hand_in_of(path).get("order") != order_of(key, student):
+            raise ValueError(
+                f"{path}: kept with another secret; give the --secret-file that grade was given, "
+                "or grade this hand-in again"
+            )
     hidden = prepare.hidden_cases(lab.name, out, key)
     real = out / ".cases" / "real.safetensors"
     weights = prepare.RealWeights(real.resolve(), Path(), (), 0) if real.exists() else None
     options = Options(hidden_cases=hidden, real=weights, order_seed=key, kept=folder)
-    before = {hand_in.student: hand_in for hand_in in kept}
     found = {}
     with Engine(lab, options) as engine:
         engine.wait_ready()
         for hand_in in engine.grade(_submissions(kept, folder)):
-            old = before[hand_in.student]
-            stay = [mark for mark in old.marks if mark.key == "check.state_carries_over"]
+            old = kept[hand_in.student]
+            stay = [mark for mark in old.marks if not mark.key.startswith("check.forbidden")]
             marks = (*hand_in.marks, *stay)
             results = _with_old_reasons(hand_in.results, old.results)
-            found[hand_in.student] = replace(old, results=results, marks=marks)
+            found[old.student] = replace(old, results=results, marks=marks)
     return found
 
 
@@ -102,15 +142,15 @@ def _with_old_reasons(
     )
 
 
-def _submissions(kept: list[HandIn], folder: Path) -> Iterator[Submission]:
+def _submissions(kept: Mapping[str, HandIn], folder: Path) -> Iterator[Submission]:
     """The hand-ins as they were read when their outputs were kept."""
-    for hand_in in kept:
+    for student in kept:
         try:
-            told = KeptTransport(folder / kept_name(hand_in.student)).hand_in
+            told = KeptTransport(folder / kept_name(student)).hand_in
         except (OSError, ValueError):
             continue  # its results stay as they are, and it is named
         problems = {name: message_from_plain(raw) for name, raw in told["problems"].items()}
-        yield Submission(hand_in.student, told["files"], (), problems)
+        yield Submission(student, told["files"], (), problems)
 
 
 def _written(record: ClassRecord, out: Path, language: str) -> int:

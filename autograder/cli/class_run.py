@@ -20,13 +20,14 @@ from autograder.course.records import (
 )
 from autograder.course.score import score_of
 from autograder.grading import journal, outfolder, overrides, prepare, secret
-from autograder.grading.engine import Engine, EngineError, Options
+from autograder.grading.engine import Engine, EngineError, Options, kept_name
 from autograder.grading.versions import versions
 from autograder.intake import attempts
 from autograder.intake.entry import Entry
 from autograder.report import write
 from autograder.report.escape import line
 from autograder.report.table import class_table
+from autograder.sandbox.kept import hand_in_of
 
 LEVELS = ("weak", "medium", "strong")
 OUTPUTS = ".outputs"
@@ -89,6 +90,7 @@ class ClassRun:
         self._before = before
         self._done: set[str] = set()
         self._book: journal.Journal | None = None
+        self._no_weights = Message("check.no_weights")  # or why they could not be used
 
     def run(self) -> int:
         """Grade all, write what is there whatever happens meanwhile; the exit status."""
@@ -108,6 +110,8 @@ class ClassRun:
         except KeyboardInterrupt:
             say(language, "interrupted", number=len(self._done), count=self._count, out=wanted.out)
             status = 130
+        except BrokenPipeError:  # nobody reads what is said: no fault of the disk
+            raise
         except OSError as error:
             say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
             return 2
@@ -115,6 +119,8 @@ class ClassRun:
             return status
         try:
             return self._finish(status)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
             return 2
@@ -123,12 +129,12 @@ class ClassRun:
         wanted, lab = self._wanted, self._lab
         key = secret.find(wanted.secret_file, wanted.out)
         hidden = prepare.hidden_cases(lab.name, wanted.out, key)
-        real, no_weights = None, Message("check.no_weights")
+        real = None
         if wanted.weights:
             try:
                 real = prepare.real_weights(lab.name, wanted.out, wanted.weights)
             except prepare.PrepareError as error:  # those checks stay ungraded, others count
-                no_weights = Message("check.weights_unusable", {"text": str(error)})
+                self._no_weights = Message("check.weights_unusable", {"text": str(error)})
                 say(wanted.language, "no_weights", text=error)
         options = Options(
             hidden_cases=hidden,
@@ -149,12 +155,13 @@ class ClassRun:
                 public_cases=engine.counts["public"],
             )
             asked = [hidden, *([real.cases] if real else [])]
-            releases = versions() | {"layers": ",".join(engine.isolation.layers)}
+            isolation = engine.isolation
+            releases = versions() | {"layers": ",".join(isolation.layers)}
+            releases |= {"worker": isolation.worker}  # only a forked one has a CPU clock
             state = journal.context(lab, asked, releases)
             self._book = book = journal.Journal(wanted.out / journal.FOLDER, lab, state)
             open_ones: dict[str, Submission] = {}
             for hand_in in engine.grade(self._not_known(book, open_ones)):
-                hand_in = replace(hand_in, results=_with_reason(hand_in.results, no_weights))
                 book.keep(open_ones.pop(hand_in.student), hand_in)
                 self._take(hand_in)
         return 0
@@ -168,15 +175,31 @@ class ClassRun:
         for entry in self._entries:
             submission = intake.read(entry, self._lab)
             known = book.known(submission) if self._wanted.resume else None
-            if known is not None:
+            if known is not None and (not self._wanted.keep_outputs or self._kept_of(submission)):
                 self._take(known)
                 continue
             open_ones[submission.student] = submission
             yield submission
 
+    def _kept_of(self, submission: Submission) -> bool:
+        """Whether outputs of these very files are kept."""
+        try:
+            told = hand_in_of(self._wanted.out / OUTPUTS / kept_name(submission.student))
+        except (OSError, ValueError):
+            return False
+        return told.get("files") == dict(submission.files)
+
+    def _reasoned(self, hand_in: HandIn) -> HandIn:
+        """With the reason of this run why checks on real weights were not graded."""
+        return replace(hand_in, results=_with_reason(hand_in.results, self._no_weights))
+
+    def _decided(self, hand_in: HandIn) -> HandIn:
+        """As it is shown: a record of the journal, and what a person has decided."""
+        return overrides.applied(self._reasoned(hand_in), self._overrides)
+
     def _take(self, hand_in: HandIn) -> None:
         """One more is done: its reports are written at once."""
-        hand_in = overrides.applied(hand_in, self._overrides)
+        hand_in = self._decided(hand_in)
         self._done.add(hand_in.student)
         if self._wanted.attempt == "last":  # otherwise it may not be the one that counts
             write.student_reports(self._record, hand_in, self._wanted.out, self._wanted.language)
@@ -198,22 +221,23 @@ class ClassRun:
         return old if LEVELS.index(old.level) < LEVELS.index(isolation.level) else isolation
 
     def _hand_ins(self) -> Sequence[HandIn]:
-        """What counts, by student: of all that was graded, or of a person's attempts the best."""
+        """What counts, by student: of all that was graded, or of a person's attempts the best.
+
+        Overrides name students as the table of scores does, so they come after that choice.
+        """
         assert self._book is not None
-
-        def decided(hand_in: HandIn) -> HandIn:
-            return overrides.applied(hand_in, self._overrides)
-
-        graded = journal.Recorded(self._book, self._done, self._kept, decided)
         if self._wanted.attempt == "last":
-            return graded
-        return [decided(hand_in) for hand_in in attempts.best(self._lab, graded)]
+            return journal.Recorded(self._book, self._done, self._kept, self._decided)
+        before = {s: overrides.applied(hand_in, ()) for s, hand_in in self._kept.items()}
+        graded = journal.Recorded(self._book, self._done, before, self._reasoned)
+        best = attempts.best(self._lab, graded)
+        return [overrides.applied(hand_in, self._overrides) for hand_in in best]
 
     def _finish(self, status: int) -> int:
         """Write the class's files, say what a human has to look at."""
         wanted, language = self._wanted, self._wanted.language
         self._record = replace(self._record, hand_ins=self._hand_ins())
-        if wanted.attempt == "best":
+        if wanted.attempt == "best" and not status:  # before the end another one may count
             for hand_in in self._record.hand_ins:
                 write.student_reports(self._record, hand_in, wanted.out, language)
         files = write.class_files(self._record, wanted.out)
@@ -223,8 +247,8 @@ class ClassRun:
         say(language, "written", out=wanted.out, files=", ".join(path.name for path in files))
         isolation = self._record.isolation
         say(language, "isolation", level=isolation.level, layers=", ".join(isolation.layers))
-        lost = overrides.strangers(self._overrides, {*self._kept, *self._done})
-        if lost:
+        students = (hand_in.student for hand_in in self._record.hand_ins)
+        if self._overrides and (lost := overrides.strangers(self._overrides, students)):
             say(language, "strangers", students=outfolder.named(lost))
         return for_a_human(self._record, language)
 

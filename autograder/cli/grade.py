@@ -13,7 +13,7 @@ from autograder import intake
 from autograder.cli.class_run import ClassRun, Wanted
 from autograder.cli.say import remark
 from autograder.course import labfile
-from autograder.course.records import ClassRecord
+from autograder.course.records import ClassRecord, Lab
 from autograder.grading import outfolder
 from autograder.intake import attempts, roster
 from autograder.intake.entry import Entry
@@ -38,14 +38,15 @@ def run(wanted: Wanted) -> int:
     if wanted.attempt == "last":
         entries = attempts.last(entries)
     listed = roster.read(wanted.roster) if wanted.roster else ()
-    missing = roster.missing(listed, survey.entries)
-    before = None
     if wanted.only:
-        entries = _only(entries, wanted.only)
-        before = _before(wanted.out)
+        entries = _only(entries, wanted)
     with outfolder.claimed(wanted.out):
+        before = _before(wanted.out, lab) if wanted.only else None
         if before is None:
-            outfolder.same_class(wanted.out, {entry.student for entry in entries})
+            outfolder.same_class(wanted.out, lab.name, {entry.student for entry in entries})
+        else:
+            listed = listed or before.missing  # whoever has handed in since is missing no more
+        missing = roster.missing(listed, survey.entries)
         grading = ClassRun(wanted, lab, entries, missing, before)
         with _ending_by_sigterm_too():
             return grading.run()
@@ -64,25 +65,37 @@ def _ending_by_sigterm_too() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _only(entries: Sequence[Entry], only: Sequence[str]) -> list[Entry]:
-    """The entries of these students.
+def _only(entries: Sequence[Entry], wanted: Wanted) -> list[Entry]:
+    """The entries of the students of ``--only``; with all attempts where the best one counts.
 
     Raises:
         ValueError: one of them is not there.
     """
     known = {entry.student: entry for entry in entries}
-    absent = [student for student in only if student not in known]
+    absent = [student for student in wanted.only if student not in known]
     if absent:
         raise ValueError(
             f"--only: no hand-in of {outfolder.named(absent)}; "
             f"there are {outfolder.named(sorted(known))}"
         )
-    return [known[student] for student in dict.fromkeys(only)]
+    chosen = [known[student] for student in dict.fromkeys(wanted.only)]
+    if wanted.attempt == "last":
+        return chosen
+    whose = {attempts.people(entry) for entry in chosen}
+    return [entry for entry in entries if attempts.people(entry) in whose]
 
 
-def _before(out: Path) -> ClassRecord | None:
-    """The class that was graded into ``out``, which ``--only`` adds to; None if there is none."""
-    return read_class(out) if (out / "class.json").exists() else None
+def _before(out: Path, lab: Lab) -> ClassRecord | None:
+    """The class that was graded into ``out``, which ``--only`` adds to; None if there is none.
+
+    Raises:
+        ValueError: it is not one of ours, or of another lab.
+    """
+    if not (out / "class.json").exists():
+        return None
+    before = read_class(out)
+    outfolder.same_lab(out, before.lab.name, lab.name)
+    return before
 
 
 def read_class(out: Path) -> ClassRecord:

@@ -33,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `… | head`: nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # a full disk, a folder that may not be read
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"autograder: {where}{error.strerror or error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("autograder: interrupted", file=sys.stderr)
         return 130
@@ -92,7 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     rescore = command("rescore", _rescore, text)
     rescore.add_argument("out", type=Path, help="folder that grade has written")
     rescore.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
-    rescore.add_argument("--secret-file", type=Path, help="the one that grade was given")
+    given = "the one that grade was given; with another one nothing is rescored"
+    rescore.add_argument("--secret-file", type=Path, help=given)
 
     test = command("test", _test, "check your own files on the public cases")
     test.add_argument("-k", dest="match", default="", help="only exercises or checks named so")

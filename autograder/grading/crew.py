@@ -6,10 +6,11 @@ import contextlib
 import importlib.util
 import json
 import os
-import signal
+import queue
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import IO, Any
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab
 from autograder.grading.prepare import RealWeights
+from autograder.sandbox.link import by_signal
 from autograder.sandbox.spawned import clean_environment, command
 
 NEEDED = ("torch", "numpy", "pytest", "pytest_timeout", "safetensors")
@@ -98,6 +100,13 @@ class Crew:
         )
         if control is not None:
             control.close()
+        assert self.judge.stdin is not None
+        # A thread writes: while a long request is on its way, the judge may be waiting for us to
+        # hear a long answer, and both pipes are full.
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        writing = (self.judge.stdin, self._requests)
+        self._writer = threading.Thread(target=_write, args=writing, daemon=True)
+        self._writer.start()
 
     def ready(self) -> tuple[Mapping[str, int], tuple[str, ...]]:
         """Wait until both stand; the numbers of cases, and the isolation layers that bind.
@@ -111,11 +120,8 @@ class Crew:
         return message["ready"], tuple(message["layers"])
 
     def tell(self, request: Mapping[str, Any]) -> None:
-        """Send a request; when the judge has ended, :meth:`hear` tells."""
-        assert self.judge.stdin is not None
-        with contextlib.suppress(OSError):
-            self.judge.stdin.write(json.dumps(request).encode() + b"\n")
-            self.judge.stdin.flush()
+        """Send a request without waiting; when the judge has ended, :meth:`hear` tells."""
+        self._requests.put(json.dumps(request).encode() + b"\n")
 
     def hear(self) -> dict[str, Any]:
         """The next message of the judge.
@@ -134,6 +140,13 @@ class Crew:
 
     def end(self, *, kill: bool) -> None:
         """End both; with ``kill`` whatever they are doing is not wanted any more."""
+        if kill:
+            self.judge.kill()
+        self._requests.put(None)
+        self._writer.join(PATIENCE)
+        if self._writer.is_alive():  # the judge reads no more, so it is not needed either
+            self.judge.kill()
+            self._writer.join()
         for process in (self.judge, self.zygote):
             if process is None:
                 continue
@@ -177,5 +190,13 @@ class Crew:
         return [part for name, path in files.items() if path for part in (name, str(path))]
 
 
+def _write(stream: IO[bytes], requests: queue.SimpleQueue[bytes | None]) -> None:
+    """Write requests as they come, until None does or nobody reads any more."""
+    with contextlib.suppress(OSError):
+        while (request := requests.get()) is not None:
+            stream.write(request)
+            stream.flush()
+
+
 def _ending(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    return by_signal(-code) if code < 0 else f"exit status {code}"

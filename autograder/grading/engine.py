@@ -34,6 +34,19 @@ def kept_name(student: str) -> str:
     return f"{student}.outputs"
 
 
+def order_of(seed: bytes, student: str) -> str:
+    """What decides in which order the cases are asked: nobody knows it without the secret."""
+    return hashlib.sha256(seed + student.encode()).hexdigest()
+
+
+def digests(files: Mapping[str, str]) -> dict[str, str]:
+    """Hash of the text of every file, by its name."""
+    return {
+        name: hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        for name, text in files.items()
+    }
+
+
 class Engine:
     """Grades hand-ins of one lab; a context manager that ends its crew."""
 
@@ -66,6 +79,7 @@ class Engine:
 
         Raises:
             EngineError: the crew ended and could not be started again.
+            OSError: what a hand-in answered could not be kept.
         """
         assert self.crew is not None
         working: dict[str, Submission] = {}
@@ -95,6 +109,8 @@ class Engine:
                     alone = False
                     yield self._hand_in(submission, answer["record"])
                     continue
+                if "unwritten" in answer:
+                    raise OSError(*answer["unwritten"])
                 gone = [submission]
                 why = f"its judge ended with {answer.get('lost')}"
                 if "no_worker" in answer:  # for none of them, then
@@ -142,7 +158,6 @@ class Engine:
         working[submission.student] = submission
         folder = self._options.shown_folder or self._lab.name
         name = kept_name(submission.student)
-        order = hashlib.sha256(self._options.order_seed + submission.student.encode()).hexdigest()
         assert self.crew is not None
         self.crew.tell(
             {
@@ -150,7 +165,7 @@ class Engine:
                 "files": dict(submission.files),
                 "paths": {name: str(Path(folder, name)) for name in submission.files},
                 "problems": {n: message_to_plain(m) for n, m in submission.problems.items()},
-                "order": order,
+                "order": order_of(self._options.order_seed, submission.student),
                 "checks": list(self._options.checks),
                 "replay": self._options.replay and not self._options.kept,
                 "keep": str(self._options.keep / name) if self._options.keep else None,
@@ -171,15 +186,11 @@ class Engine:
     def _record(
         self, submission: Submission, results: tuple[CheckResult, ...], marks: Sequence[Message]
     ) -> HandIn:
-        digests = {
-            name: hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-            for name, text in submission.files.items()
-        }
         return HandIn(
             submission.student,
             results,
             submission.notes,
             tuple(marks),
-            digests,
+            digests(submission.files),
             submission.origin,
         )

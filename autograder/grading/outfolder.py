@@ -53,22 +53,38 @@ def _lock(descriptor: int, out: Path) -> None:
         ) from None
 
 
-def same_class(out: Path, students: set[str]) -> None:
-    """Keep a class from being overwritten by another one, or by a part of it.
+def same_class(out: Path, lab: str, students: set[str]) -> None:
+    """Keep a class from being overwritten by another one, by a part of it, or by another lab.
 
     Raises:
-        OutFolderError: ``OUT/class.json`` holds students who are not in this class.
+        OutFolderError: ``OUT/class.json`` is of another lab, or holds students who are not in
+            this class.
     """
     path = out / "class.json"
     try:
-        known = {h["student"] for h in json.loads(path.read_text(encoding="utf-8"))["hand_ins"]}
+        record = json.loads(path.read_text(encoding="utf-8"))
+        known, graded = {h["student"] for h in record["hand_ins"]}, record["lab"]["name"]
     except (OSError, ValueError, KeyError, TypeError):
         return  # absent, not one of ours, or broken: nothing to lose
+    same_lab(out, graded, lab)
     others = sorted(known - students)
     if others:
         raise OutFolderError(
             f"{path}: holds hand-ins that are not in this class ({named(others)}); "
             "writing here would lose them: give another --out, or delete that file"
+        )
+
+
+def same_lab(out: Path, graded: str, lab: str) -> None:
+    """Keep the class of one lab from being overwritten by that of another.
+
+    Raises:
+        OutFolderError: ``graded`` and ``lab`` differ.
+    """
+    if graded != lab:
+        raise OutFolderError(
+            f"{out / 'class.json'}: a class of {line(str(graded))}, not of {lab}; "
+            "give every lab an --out of its own"
         )
 
 

@@ -29,10 +29,7 @@ def find(secret_file: Path | None, out: Path) -> bytes:
     if secret_file is not None or VARIABLE not in os.environ:
         path = secret_file or out / "secret"
         if secret_file is None and not path.exists():
-            out.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_hex(32) + "\n")
+            _make(path)
         try:
             raw = path.read_bytes().strip()
         except OSError as error:
@@ -45,6 +42,20 @@ def find(secret_file: Path | None, out: Path) -> bytes:
     if len(raw) < 8:
         raise SecretError(f"{where}: a secret has at least 8 characters, this one {len(raw)}")
     return hashlib.sha256(raw).digest()
+
+
+def _make(path: Path) -> None:
+    """Write a new secret whole or not at all: half of one would stop every later run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32) + "\n")
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def digest_of_cases(lab: str, secret: bytes) -> str:

@@ -3,7 +3,8 @@
 It speaks JSON lines over its standard streams. In: ``{"hand_in": id, "files": …, "paths": …,
 "problems": …, "order": seed, "checks": names, "replay": bool, "keep": path or null, "kept": path
 or null}``. Out: ``{"ready": …}``, then per hand-in ``{"hand_in": id, "record": …}``,
-``{"hand_in": id, "lost": why}`` when the forked judge that had it ended, or
+``{"hand_in": id, "lost": why}`` when the forked judge that had it ended,
+``{"hand_in": id, "unwritten": [errno, why]}`` when its outputs could not be kept, or
 ``{"hand_in": id, "no_worker": why}`` when no worker is to be had any more, so that judge and
 zygote have to be started anew. It never imports torch or student code.
 """
@@ -35,7 +36,9 @@ from autograder.sandbox.link import ForkedLink, NoWorker, Starter, WorkerLost
 from autograder.sandbox.spawned import SpawnedLink
 from autograder.sandbox.transport import Sources, WorkerTransport
 
-STUCK_FACTOR = 3  # pytest-timeout ends a judge at this multiple of the worker's own deadline
+# pytest-timeout ends a judge at this multiple of what a hand-in may take in all. Three quarters of
+# it are left when a check begins (see Guard), so no waiting of student code gets there.
+STUCK_FACTOR = 2
 
 
 class Judge:
@@ -61,7 +64,8 @@ class Judge:
             case = plugin.case_of(item)
             if case is not None and isinstance(item, pytest.Function):
                 if not self._guards:
-                    self._guards.append(Guard(item, STUCK_FACTOR * lab.limits.wall_seconds))
+                    longest = lab.limits.hand_in_seconds + lab.limits.wall_seconds
+                    self._guards.append(Guard(item, STUCK_FACTOR * longest))
                 name = item.originalname
                 trials[name].append(Trial(name, case, item.obj, self._guards[0].arm))
         gc.collect()

@@ -24,7 +24,8 @@ def judged(plan: Plan, request: Mapping[str, Any], start: Starter) -> dict[str, 
         start: how to get a worker.
 
     Returns:
-        ``{"record": …}``, or ``{"no_worker": why}``.
+        ``{"record": …}``, or ``{"no_worker": why}``, or ``{"unwritten": [errno, why]}`` when what
+        came back could not be kept.
     """
     lab = plan.lab
     plan = plan.shuffled(request["order"])
@@ -35,7 +36,7 @@ def judged(plan: Plan, request: Mapping[str, Any], start: Starter) -> dict[str, 
     if request.get("kept"):
         transport = KeptTransport(Path(request["kept"]))
     elif request.get("keep"):
-        told = {name: request[name] for name in ("files", "problems")}
+        told = {name: request[name] for name in ("files", "problems", "order")}
         transport = KeepingTransport(worker, Path(request["keep"]), told)
     runner = Runner(plan, transport)
     try:
@@ -46,7 +47,10 @@ def judged(plan: Plan, request: Mapping[str, Any], start: Starter) -> dict[str, 
             found += replay.changed(plan, by_name, worker, request["order"])
         if isinstance(transport, KeepingTransport):
             runner.ask_the_rest()
-            transport.save()
+            try:
+                transport.save()
+            except OSError as error:
+                return {"unwritten": [error.errno, error.strerror]}
     except NoWorker as error:
         return {"no_worker": str(error)}
     finally:

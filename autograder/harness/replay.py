@@ -63,8 +63,8 @@ def changed(
         try:
             passed = _passes(trial, transport)
         except WorkerLost as lost:
-            if lost.stray:
-                continue  # somebody's kill says nothing about the code
+            if lost.stray or lost.clock == "whole":
+                continue  # somebody's kill, or a hand-in's budget, says nothing about the order
             passed = False
         except NoWorker:
             raise

@@ -81,6 +81,8 @@ def last(entries: Iterable[Entry]) -> list[Entry]:
 def best(lab: Lab, hand_ins: Sequence[HandIn]) -> list[HandIn]:
     """Per person the graded attempt with the most points, the later of equal ones.
 
+    Whoever decides on single checks decides on what was chosen: give it records without overrides.
+
     A note says which attempt counted. Where points that are still to be decided could change
     the choice, a mark sends the person's hand-in to a human.
     """
@@ -163,7 +165,9 @@ def _changed(one: _T, **values: Any) -> _T:
 
 
 def _with_note(one: _T, note: Message | None) -> _T:
-    return one if note is None else _changed(one, notes=(*one.notes, note))
+    """The note is said once, however often a class is put together."""
+    known = note is None or note in one.notes
+    return one if known else _changed(one, notes=(*one.notes, note))
 
 
 def _twice(one: Entry, group: Sequence[Entry]) -> Message | None:

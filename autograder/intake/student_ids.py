@@ -10,8 +10,8 @@ MAX_CHARACTERS = 80
 MAX_BYTES = 200  # file systems allow 255 in UTF-8; some room for what is put beside it
 
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\..*)?", re.IGNORECASE)
-# Names that grading itself writes beside the students' folders.
-_OURS = re.compile(r"secret|.*\.(?:csv|html|json|jsonl|lock|md|xml)", re.IGNORECASE)
+# Names that grading itself writes or reads beside the students' folders.
+_OURS = re.compile(r"secret|.*\.(?:csv|html|json|jsonl|lock|md|toml|xml)", re.IGNORECASE)
 
 
 def safe_id(name: str) -> str:

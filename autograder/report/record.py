@@ -5,7 +5,8 @@ Top level
     (name to version), ``cases`` (``{"public": int, "hidden": int}``), ``missing``, ``hand_ins``.
 lab
     ``name``, ``folder`` (its name only), ``title``, ``files``, ``given``, ``forbidden``,
-    ``limits`` (``cpu_seconds``, ``wall_seconds`` in s, ``memory_mib`` in MiB, ``lost_workers``),
+    ``limits`` (``cpu_seconds``, ``wall_seconds``, ``hand_in_seconds`` in s, ``memory_mib`` in MiB,
+    ``lost_workers``),
     ``points``, ``exercises``. A text is ``{"en": str, "zh": str}`` everywhere.
 exercise
     ``id``, ``file``, ``title``, ``hint``, ``points``, ``checks``; a check: ``name``,

@@ -20,6 +20,9 @@ from autograder.sandbox.link import WorkerLost
 from autograder.sandbox.transport import Reply, WorkerTransport
 from autograder.sandbox.wire import Tensor, unpack
 
+# Bytes of one hand-in; an honest one has a few MiB. What comes after that is as if never asked.
+MAX_KEPT = 256 << 20
+
 
 class NotKept(Exception):
     """A request that was never made while outputs were kept."""
@@ -39,6 +42,7 @@ class KeepingTransport:
         self._path = path
         self._entries = [_entry(dict(hand_in), b"")]
         self._prints = ""
+        self._left = MAX_KEPT
 
     @property
     def lost(self) -> int:
@@ -59,7 +63,9 @@ class KeepingTransport:
         finally:
             prints = self._inner.take_prints()
             self._prints += prints
-            self._entries.append(_entry(header | {"prints": prints}, blob))
+            if len(blob) <= self._left:
+                self._left -= len(blob)
+                self._entries.append(_entry(header | {"prints": prints}, blob))
 
     def take_prints(self) -> str:
         """What student code printed since the last call."""
@@ -80,8 +86,13 @@ class KeepingTransport:
         # What is printed on hidden cases is among it.
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = self._path.with_name(f".{self._path.name}.tmp")
-        temporary.write_bytes(b"".join(self._entries))
-        os.replace(temporary, self._path)
+        try:
+            with open(temporary, "wb") as file:
+                file.writelines(self._entries)
+            os.replace(temporary, self._path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 class KeptTransport:
@@ -138,9 +149,30 @@ class KeptTransport:
         """There is no worker."""
 
 
+def hand_in_of(path: Path) -> dict[str, Any]:
+    """What :class:`KeepingTransport` was given to find again; reads nothing else of the file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not such a file.
+    """
+    with open(path, "rb") as file:
+        head = file.read(LENGTH.size)
+        if len(head) < LENGTH.size:
+            raise ValueError(f"{path}: not a file of kept outputs (it is too short)")
+        told = json.loads(file.read(frame_length(head)))
+    if not isinstance(told, dict):
+        raise ValueError(f"{path}: not a file of kept outputs (no hand-in stands first)")
+    return told
+
+
 def _digest(request: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    """Hash of a request by what its tensors hold: their names tell where a file lay then."""
-    text = json.dumps(request, sort_keys=True)
+    """Hash of a request by what its tensors hold: their names tell where a file lay then.
+
+    Whether namespaces were fresh for it is left out: of the cases that a lab has later, another
+    one may be the first.
+    """
+    text = json.dumps({**request, "fresh": None}, sort_keys=True)
     for name, tensor in tensors.items():
         content = hashlib.sha256(f"{tensor.dtype}{tensor.shape}".encode() + tensor.data)
         text = text.replace(json.dumps(name), json.dumps(content.hexdigest()))

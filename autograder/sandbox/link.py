@@ -85,10 +85,18 @@ class Prints:
         return text
 
 
+def by_signal(number: int) -> str:
+    """An end by a signal in words; most of the real-time ones have no name."""
+    try:
+        return f"signal {signal.Signals(number).name}"
+    except ValueError:
+        return f"signal {number}"
+
+
 def ended(status: int) -> str:
     """A wait status in words."""
     if os.WIFSIGNALED(status):
-        return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
+        return by_signal(os.WTERMSIG(status))
     return f"exit status {os.waitstatus_to_exitcode(status)}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from autograder.sandbox.framing import WireError, frame, frame_length
-from autograder.sandbox.link import MAX_PRINTS, Budget, Prints, WorkerLost
+from autograder.sandbox.link import MAX_PRINTS, Budget, Prints, WorkerLost, by_signal
 
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from autograder.sandbox.{0} import main; main"
 
@@ -117,7 +116,7 @@ class SpawnedLink:
         if self._flooded:
             self._messages.put(WorkerLost(f"more than {MAX_PRINTS >> 20} MiB were printed"))
         elif code < 0:
-            self._messages.put(WorkerLost(f"signal {signal.Signals(-code).name}", stray=True))
+            self._messages.put(WorkerLost(by_signal(-code), stray=True))
         else:
             self._messages.put(WorkerLost(f"exit status {code}"))
 

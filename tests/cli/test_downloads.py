@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from autograder.course import labfile
 from tests import hand_ins
 from tests.cli.test_grade_command import Run, command
+from tests.cli.test_recovery import rescored
 
 RIGHT, STUB = hand_ins.right(), hand_ins.stub()
 HALF = RIGHT | {"mlp.py": STUB["mlp.py"]}
@@ -69,6 +71,40 @@ def test_a_download_is_graded_as_it_came(tmp_path: Path, attempt: str, points: i
     assert scores["104"]["status"] == "nothing handed in"
     folders = {path.name for path in run.out.iterdir() if path.is_dir() and path.name[0] != "."}
     assert folders == {hand_in["student"] for hand_in in record["hand_ins"]}
+
+
+def two_attempts(path: Path) -> Path:
+    """The second attempt is the better one; another person has handed in once."""
+    path.mkdir()
+    for name, files in (("x1-1", STUB), ("x1-2", HALF), ("x2-1", RIGHT)):
+        zipped(path / f"{name}.zip", files)
+    return path
+
+
+def test_the_attempt_that_counts_keeps_counting(tmp_path: Path) -> None:
+    """Whatever is done later with a class of which the best attempts count."""
+    source, out = two_attempts(tmp_path / "class"), tmp_path / "out"
+    listed = tmp_path / "roster.csv"
+    listed.write_text("id\nx1\nx2\nx3\n")
+    options = ("--attempt", "best", "--pattern", r"(?P<student_id>x\d)-(?P<attempt>\d)")
+    first = command(source, out, *options, "--keep-outputs", "--roster", str(listed))
+    assert first.scores == {"x1": 72, "x2": 100}, first.stderr
+    whole = (out / "class.json").read_bytes()
+    anew = rescored(out, key="")
+    assert "No outputs" not in anew.stderr and (out / "class.json").read_bytes() == whole
+    alone = command(source, out, *options, "--only", "x1", "--resume")
+    assert "/2]" in alone.stderr and (out / "class.json").read_bytes() == whole
+    decision = '[[override]]\nstudent = "x1"\ncheck = "{}"\npoints = {}\nreason = "r"\nby = "b"\n'
+    text = "".join(
+        decision.format(check.name, check.points)
+        for check in labfile.load(labfile.find_lab("2")).checks
+        if check.points and check.exercise != "lab2.attention"
+    )
+    (out / "overrides.toml").write_text(text)
+    decided = command(source, out, *options, "--resume", "--roster", str(listed))
+    assert decided.scores == {"x1": 100, "x2": 100}, decided.stderr
+    (record,) = [h for h in decided.record["hand_ins"] if h["student"] == "x1"]
+    assert record["origin"]["attempt"] == 2
 
 
 def test_names_of_ones_own_need_a_pattern(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from autograder.course.labfile import ROOT
+from autograder.grading import secret
 from tests import hand_ins
 from tests.cli.test_grade_command import EXAMPLES, Run, command
 
@@ -156,6 +158,46 @@ def test_a_full_disk_is_named_and_costs_nothing(source: Path, whole: Run, tmp_pa
     assert resumed(source, out).status == 0 and class_file(out) == class_file(whole.out)
 
 
+@pytest.mark.parametrize("task", ["rescore", "report"])
+def test_a_full_disk_is_named_by_whatever_writes(whole: Run, tmp_path: Path, task: str) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", task, str(out)],
+        cwd=ROOT,
+        env=os.environ | {"AUTOGRADER_SECRET": SECRET},
+        capture_output=True,
+        text=True,
+        preexec_fn=full_disk(2_000),
+    )
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("autograder: ")
+    assert "File too large" in done.stderr and class_file(out) == class_file(whole.out)
+
+
+def test_a_reader_that_goes_away_is_not_taken_for_a_full_disk(
+    source: Path, whole: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    line = [sys.executable, "-m", "autograder", "grade", str(source), "--out", str(out)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with hand_ins.nothing_left_behind():
+        done = subprocess.run(
+            [*line, "--resume"],
+            cwd=ROOT,
+            env=os.environ
+            | {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en", "PYTHONUNBUFFERED": "1"},
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    os.close(writing)
+    assert done.returncode == 1 and "cannot be written" not in done.stderr, done.stderr
+    assert class_file(out) == class_file(whole.out)
+
+
 @pytest.mark.slow
 def test_two_runs_do_not_write_to_one_folder(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -179,13 +221,23 @@ def test_one_hand_in_is_graded_anew_and_the_others_stay(
     assert run.status == 0 and "[1/1]" in run.stderr
     assert run.scores == whole.scores | {"judy_untouched_stub": 28}
     assert run.stdout.count("judy") == 1 and "alice" in run.stdout
+    again = rescored(out)  # what was kept of judy belongs to other files than were graded
+    assert again.scores == run.scores and "judy_untouched_stub" in again.stderr
+    kept = out / ".outputs" / "judy_untouched_stub.outputs"
+    before = kept.read_bytes()
+    options = ("--resume", "--keep-outputs", *options)
+    resumed = command(changed, out, *options, AUTOGRADER_SECRET=SECRET)
+    assert resumed.scores == run.scores and kept.read_bytes() != before
+    assert "judy_untouched_stub" not in rescored(out).stderr
     wrong = command(changed, out, "--only", "nobody", AUTOGRADER_SECRET=SECRET)
     assert wrong.status == 2 and "nobody" in wrong.stderr and "alice_right" in wrong.stderr
 
 
-def rescored(out: Path, *options: str) -> Run:
+def rescored(out: Path, *options: str, key: str = SECRET) -> Run:
     line = [sys.executable, "-m", "autograder", "rescore", str(out), *options]
-    environment = os.environ | {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en"}
+    environment = os.environ | {"LAB_LANG": "en"}
+    environment.pop("AUTOGRADER_SECRET", None)
+    environment |= {"AUTOGRADER_SECRET": key} if key else {}
     with hand_ins.nothing_left_behind():
         done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True)
     return Run(done.returncode, done.stdout, done.stderr, out)
@@ -213,6 +265,43 @@ def test_rescoring_gives_the_same_and_applies_decisions(whole: Run, tmp_path: Pa
     assert run.scores == whole.scores | {"carol_norm_after_rope": expected}
     report = (out / "carol_norm_after_rope" / "report.md").read_text(encoding="utf-8")
     assert "Dr. Li" in report and "a slip that I explained wrongly" in report
+
+
+@pytest.mark.parametrize("key", ["", "another secret of the class"])
+def test_rescoring_with_another_secret_is_refused(whole: Run, tmp_path: Path, key: str) -> None:
+    """Its hidden cases were never asked: all of them would be left to a person."""
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    run = rescored(out, key=key)
+    assert run.status == 2 and "--secret-file" in run.stderr and "Traceback" not in run.stderr
+    assert class_file(out) == class_file(whole.out) and not (out / "secret").exists()
+
+
+def test_a_secret_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(count: int) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.delenv(secret.VARIABLE, raising=False)
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
+        patched.setattr(secret.secrets, "token_hex", full)
+        secret.find(None, tmp_path)
+    assert not list(tmp_path.iterdir())
+    made = secret.find(None, tmp_path)
+    assert secret.find(None, tmp_path) == made
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_class_of_another_lab_stays(whole: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    text = class_file(whole.out).decode().replace("lab2_qwen3_block", "lab3_other")
+    (out / "class.json").write_text(text)
+    for options in ((), ("--only", "alice_right")):
+        run = command(EXAMPLES, out, *options, AUTOGRADER_SECRET=SECRET)
+        assert run.status == 2 and "lab3_other" in run.stderr
+    assert class_file(out).decode() == text
 
 
 @pytest.mark.slow

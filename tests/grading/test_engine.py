@@ -342,6 +342,24 @@ def test_cases_that_cannot_be_read_are_told_at_the_start(
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.timeout(60)
+def test_long_requests_and_long_answers_pass_each_other(lab: Lab) -> None:
+    """Neither side waits for ever until the other one has read: pipes hold 64 KiB."""
+    deep = "def f(n): return f(n - 1) if n else 1 / 0  # " + "\U0001f600" * 150 + "\nf(9)"
+    names = ("one", "two", "three", "four", "five", "other", "side")
+    long = {
+        n: text + "#" * (1 << 17)
+        for n, text in tiny_lab.doing(**dict.fromkeys(names, deep)).items()
+    }
+    with nothing_left_behind(), Engine(lab, Options(jobs=2, spawn=True)) as engine:
+        engine.wait_ready()
+        records = grade(engine, hand_in("a", long), hand_in("b", long))
+    assert {student: earned(lab, record) for student, record in records.items()} == {
+        "a": 10,
+        "b": 10,
+    }
+
+
 def test_leaving_early_ends_all_processes(lab: Lab) -> None:
     with nothing_left_behind(), Engine(lab, Options(jobs=2)) as engine:
         engine.wait_ready()

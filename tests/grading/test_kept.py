@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -12,9 +13,12 @@ from autograder.course import labfile
 from autograder.course.records import HandIn, Lab, Submission
 from autograder.grading.engine import Engine, Options, kept_name
 from autograder.reference import cases
-from autograder.sandbox.kept import KeptTransport
+from autograder.sandbox import kept as kept_module
+from autograder.sandbox.kept import KeepingTransport, KeptTransport, NotKept
+from autograder.sandbox.transport import Reply, WorkerTransport
+from autograder.sandbox.wire import Tensor, pack, unpack
 from tests import tiny_lab
-from tests.hand_ins import grade, hand_in, nothing_left_behind, outcomes
+from tests.hand_ins import grade, hand_in, nothing_left_behind, outcomes, results
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 HAND_INS = {
@@ -111,3 +115,91 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(content)
         with pytest.raises(ValueError):
             KeptTransport(tmp_path / "x")
+
+
+def test_checks_and_cases_that_are_taken_away_change_nothing_else(
+    folder: Path, first: dict[str, HandIn], tmp_path: Path
+) -> None:
+    """Whatever case was asked first in a fresh namespace: the others keep their answers."""
+    smaller = tiny_lab.build(tmp_path / "lab9_doubling")
+    toml = smaller.folder / "lab.toml"
+    text = toml.read_text()
+    one = tiny_lab.CHECK.format("one", 10)
+    assert one in text
+    toml.write_text(
+        text.replace(one, "").replace('"test_free"\npoints = 10', '"test_free"\npoints = 20')
+    )
+    for number in (4, 5):
+        fewer = tmp_path / f"only-{number}.safetensors"
+        fewer.write_bytes(cases.dump([tiny_lab.case(number, hidden=True)]))
+        found = rescored(labfile.load(smaller.folder), fewer, folder)
+        for student in HAND_INS:
+            before = outcomes(first[student])
+            del before["test_one"]
+            assert outcomes(found[student]) == before
+
+
+def test_what_hidden_cases_hold_is_not_told_by_a_public_one_that_is_asked_later(
+    hidden: Path, tmp_path: Path
+) -> None:
+    """Public cases behind the one that failed are asked last, and rescoring shows their answers."""
+    lab = tiny_lab.build(tmp_path / "lab9_doubling")
+    (lab.folder / "cases.safetensors").write_bytes(cases.dump([tiny_lab.case(n) for n in (0, 1)]))
+    files = tiny_lab.doing(
+        one="import sys\nsys.seen = [*getattr(sys, 'seen', []), float(x[0])]",
+        two="import sys\nif float(x[0]) == 1: return 3 * x\nraise ValueError(f'seen {sys.seen}')",
+    )
+    keep = tmp_path / "kept"
+    names = [f"s{n}" for n in range(6)]  # which of the two comes first depends on the student
+    with Engine(lab, Options(hidden_cases=hidden, keep=keep, replay=False)) as engine:
+        engine.wait_ready()
+        grade(engine, *(hand_in(name, files) for name in names))
+    checks = lab.folder / "checks" / "test_answer.py"
+    strict = 'expect_close(student.call("answer.two", case["x"]), case["y"], case)'
+    loose = 'assert student.call("answer.two", case["x"]).value.array.sum() < 100'
+    assert strict in checks.read_text()
+    checks.write_text(checks.read_text().replace(strict, loose))
+    with Engine(lab, Options(hidden_cases=hidden, kept=keep)) as engine:
+        engine.wait_ready()
+        found = grade(engine, *(hand_in(name, files) for name in names))
+    shown = [repr(results(found[name])["test_two"]) for name in names]
+    assert all("seen" in text or "has no attribute" in text for text in shown), shown
+    assert not any(number in text for text in shown for number in ("5.0", "6.0")), shown
+
+
+class Answering:
+    """A worker that answers everything with one tensor."""
+
+    lost = 0
+    raw = pack({"values": []}, {"r0": Tensor("uint8", (400,), bytes(400))})
+
+    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
+        return unpack(self.raw)
+
+    def take_prints(self) -> str:
+        return ""
+
+
+def test_a_file_of_outputs_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_module, "MAX_KEPT", 2000)
+    path = tmp_path / "x.outputs"
+    transport = KeepingTransport(cast(WorkerTransport, Answering()), path, {"files": {}})
+    for number in range(50):
+        transport.exchange({"steps": [number]}, {})
+    transport.save()
+    assert path.stat().st_size < 10_000
+    again = KeptTransport(path)
+    again.exchange({"steps": [0]}, {})
+    with pytest.raises(NotKept):
+        again.exchange({"steps": [49]}, {})
+
+
+def test_outputs_that_cannot_be_written_are_no_fault_of_the_judge(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    with (
+        nothing_left_behind(),
+        pytest.raises(OSError, match=r"exists|Not a directory"),
+        Engine(lab, Options(keep=tmp_path / "taken")) as engine,
+    ):
+        engine.wait_ready()
+        grade(engine, hand_in("right", tiny_lab.right()))

@@ -508,6 +508,7 @@ def test_a_wrong_source_is_named_in_both_languages(tmp_path: Path, name: str, ke
         ("name.", "name_"),
         ("secret", "_secret"),
         ("class.json", "_class.json"),
+        ("overrides.toml", "_overrides.toml"),
         ("", "_"),
         ("\udcff", "_"),
         ("x" * 300, "x" * 80),

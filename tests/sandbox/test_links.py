@@ -25,6 +25,7 @@ ENDINGS = {
     "abort": ("import os; os.abort()", "crashed", "SIGABRT"),
     "segfault": ("import ctypes; ctypes.string_at(0)", "crashed", "SIGSEGV"),
     "kills itself": ("import os; os.kill(os.getpid(), 9)", "crashed", "SIGKILL"),
+    "a signal without a name": ("import os; os.kill(os.getpid(), 40)", "crashed", "signal 40"),
     "exit status 0": ("import os; os._exit(0)", "crashed", "exit status 0"),
     "exit status 3": ("import os; os._exit(3)", "crashed", "exit status 3"),
     "sys.exit": ("import sys; sys.exit(0)", "failed", "SystemExit 0"),
@@ -78,7 +79,7 @@ HARMLESS = {
     "an alarm": "import signal; signal.signal(14, lambda *_: 1 / 0); signal.alarm(60)",
     "huge recursion limit": "import sys; sys.setrecursionlimit(10 ** 8)",
 }
-SPAWNED = ("abort", "sys.exit", "loops")
+SPAWNED = ("abort", "a signal without a name", "sys.exit", "loops")
 
 
 @pytest.fixture(scope="module")
