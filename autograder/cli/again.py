@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autograder.cli.class_run import OUTPUTS, for_a_human
+from autograder.cli.class_run import OUTPUTS
 from autograder.cli.grade import read_class
+from autograder.cli.human import for_a_human
 from autograder.cli.say import say
 from autograder.course import labfile
 from autograder.course.plain import message_from_plain

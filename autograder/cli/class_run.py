@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder import intake
+from autograder.cli.human import for_a_human, marked
 from autograder.cli.say import say
 from autograder.course.records import (
     CheckResult,
@@ -23,6 +24,7 @@ from autograder.grading import journal, outfolder, overrides, prepare, secret
 from autograder.grading.engine import Engine, EngineError, Options, kept_name
 from autograder.grading.versions import versions
 from autograder.intake import attempts
+from autograder.intake.enrolment import Enrolment
 from autograder.intake.entry import Entry
 from autograder.report import write
 from autograder.report.escape import line
@@ -62,14 +64,18 @@ class ClassRun:
         wanted: Wanted,
         lab: Lab,
         entries: Sequence[Entry],
+        enrolment: Enrolment,
         missing: tuple[Student, ...],
+        remarks: tuple[Message, ...],
         before: ClassRecord | None,
     ) -> None:
         """Read what may be wrong with the command line before anything is graded.
 
         Args:
             entries: what to grade.
+            enrolment: the roster, or an empty one.
             missing: who is on the roster and handed in nothing.
+            remarks: what intake has said about the source.
             before: the class that ``--only`` adds to.
 
         Raises:
@@ -79,6 +85,8 @@ class ClassRun:
         self._lab = lab
         self._entries = entries
         self._count = len(entries)
+        self._enrolment = enrolment
+        self._remarks = remarks
         path = wanted.overrides or wanted.out / overrides.NAME
         if wanted.overrides is not None and not path.exists():
             raise overrides.OverrideError(f"{path}: there is no such file")
@@ -127,7 +135,9 @@ class ClassRun:
 
     def _grade(self) -> int:
         wanted, lab = self._wanted, self._lab
-        key = secret.find(wanted.secret_file, wanted.out)
+        key = secret.find(
+            wanted.secret_file, wanted.out, again=wanted.resume or self._before is not None
+        )
         hidden = prepare.hidden_cases(lab.name, wanted.out, key)
         real = None
         if wanted.weights:
@@ -162,6 +172,7 @@ class ClassRun:
             self._book = book = journal.Journal(wanted.out / journal.FOLDER, lab, state)
             open_ones: dict[str, Submission] = {}
             for hand_in in engine.grade(self._not_known(book, open_ones)):
+                hand_in = marked(hand_in)
                 book.keep(open_ones.pop(hand_in.student), hand_in)
                 self._take(hand_in)
         return 0
@@ -195,7 +206,8 @@ class ClassRun:
 
     def _decided(self, hand_in: HandIn) -> HandIn:
         """As it is shown: a record of the journal, and what a person has decided."""
-        return overrides.applied(self._reasoned(hand_in), self._overrides)
+        shown = self._enrolment.completed(self._reasoned(hand_in))
+        return overrides.applied(shown, self._overrides)
 
     def _take(self, hand_in: HandIn) -> None:
         """One more is done: its reports are written at once."""
@@ -231,11 +243,14 @@ class ClassRun:
         before = {s: overrides.applied(hand_in, ()) for s, hand_in in self._kept.items()}
         graded = journal.Recorded(self._book, self._done, before, self._reasoned)
         best = attempts.best(self._lab, graded)
-        return [overrides.applied(hand_in, self._overrides) for hand_in in best]
+        shown = map(self._enrolment.completed, best)
+        return [overrides.applied(hand_in, self._overrides) for hand_in in shown]
 
     def _finish(self, status: int) -> int:
         """Write the class's files, say what a human has to look at."""
         wanted, language = self._wanted, self._wanted.language
+        if status and outfolder.students(wanted.out) - self._done - set(self._kept):
+            return status  # what stands there is whole, and of more than this run has done
         self._record = replace(self._record, hand_ins=self._hand_ins())
         if wanted.attempt == "best" and not status:  # before the end another one may count
             for hand_in in self._record.hand_ins:
@@ -250,25 +265,11 @@ class ClassRun:
         students = (hand_in.student for hand_in in self._record.hand_ins)
         if self._overrides and (lost := overrides.strangers(self._overrides, students)):
             say(language, "strangers", students=outfolder.named(lost))
-        return for_a_human(self._record, language)
-
-
-def for_a_human(record: ClassRecord, language: str) -> int:
-    """Name the hand-ins that need somebody: the exit status, 1 if there are any."""
-    undecided = [h.student for h in record.hand_ins if score_of(record.lab, h).undecided]
-    if undecided:
-        say(language, "undecided", students=outfolder.named(undecided))
-    unread = [h.student for h in record.hand_ins if _unread(h)]
-    if unread:
-        say(language, "unread", students=outfolder.named(unread))
-    return 1 if undecided or unread else 0
-
-
-def _unread(hand_in: HandIn) -> bool:
-    """Whether no file of a hand-in could be taken, so that nothing of it was graded."""
-    return all(
-        r.message is not None and r.message.key.startswith("intake.") for r in hand_in.results
-    )
+        if self._enrolment.listed:
+            others = [h.student for h in self._record.hand_ins if not self._enrolment.knows(h)]
+            if others:
+                say(language, "not_on_roster", students=outfolder.named(others))
+        return for_a_human(self._record, language, self._remarks)
 
 
 def _with_reason(results: tuple[CheckResult, ...], reason: Message) -> tuple[CheckResult, ...]:

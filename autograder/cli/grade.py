@@ -16,6 +16,7 @@ from autograder.course import labfile
 from autograder.course.records import ClassRecord, Lab
 from autograder.grading import outfolder
 from autograder.intake import attempts, roster
+from autograder.intake.enrolment import Enrolment
 from autograder.intake.entry import Entry
 from autograder.report.record import from_json
 from autograder.sandbox.jail import harden_parent
@@ -40,6 +41,7 @@ def run(wanted: Wanted) -> int:
     listed = roster.read(wanted.roster) if wanted.roster else ()
     if wanted.only:
         entries = _only(entries, wanted)
+    outfolder.apart(wanted.submissions, wanted.out)
     with outfolder.claimed(wanted.out):
         before = _before(wanted.out, lab) if wanted.only else None
         if before is None:
@@ -47,7 +49,7 @@ def run(wanted: Wanted) -> int:
         else:
             listed = listed or before.missing  # whoever has handed in since is missing no more
         missing = roster.missing(listed, survey.entries)
-        grading = ClassRun(wanted, lab, entries, missing, before)
+        grading = ClassRun(wanted, lab, entries, Enrolment(listed), missing, survey.remarks, before)
         with _ending_by_sigterm_too():
             return grading.run()
 

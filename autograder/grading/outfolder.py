@@ -53,21 +53,53 @@ def _lock(descriptor: int, out: Path) -> None:
         ) from None
 
 
-def same_class(out: Path, lab: str, students: set[str]) -> None:
+def apart(source: Path, out: Path) -> None:
+    """Keep reports from being taken for hand-ins by the next run.
+
+    Raises:
+        OutFolderError: ``out`` is the folder of hand-ins, or lies in it.
+    """
+    hand_ins, reports = source.resolve(), out.resolve()
+    if hand_ins == reports or hand_ins in reports.parents:
+        raise OutFolderError(
+            f"{out}: lies in the folder of hand-ins, where the next run would take the reports "
+            "for hand-ins; give an --out beside it"
+        )
+
+
+def students(out: Path) -> set[str]:
+    """Who stands in ``OUT/class.json``; nobody where that cannot be told."""
+    try:
+        record = json.loads((out / "class.json").read_text(encoding="utf-8"))
+        return {str(hand_in["student"]) for hand_in in record["hand_ins"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def same_class(out: Path, lab: str, present: set[str]) -> None:
     """Keep a class from being overwritten by another one, by a part of it, or by another lab.
 
     Raises:
-        OutFolderError: ``OUT/class.json`` is of another lab, or holds students who are not in
-            this class.
+        OutFolderError: ``OUT/class.json`` is of another lab, holds students who are not
+            ``present``, or cannot be read.
     """
     path = out / "class.json"
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    try:
+        record = json.loads(text)
         known, graded = {h["student"] for h in record["hand_ins"]}, record["lab"]["name"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return  # absent, not one of ours, or broken: nothing to lose
+    except (ValueError, KeyError, TypeError):
+        raise OutFolderError(
+            f"{path}: damaged, or not written by us, so whose scores it held cannot be told; "
+            "move it away, or give another --out"
+        ) from None
     same_lab(out, graded, lab)
-    others = sorted(known - students)
+    others = sorted(known - present)
     if others:
         raise OutFolderError(
             f"{path}: holds hand-ins that are not in this class ({named(others)}); "

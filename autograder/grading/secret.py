@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autograder.course.labfile import ROOT, SOLUTIONS
 
+CHECK = ".secret-check"  # a hash of the secret, to know it again
 VARIABLE = "AUTOGRADER_SECRET"
 
 
@@ -17,18 +18,27 @@ class SecretError(ValueError):
     """The secret cannot be read; the text names the file and the mend."""
 
 
-def find(secret_file: Path | None, out: Path) -> bytes:
+def find(secret_file: Path | None, out: Path, *, again: bool = False) -> bytes:
     """The secret: of ``--secret-file``, of the environment, of ``OUT/secret``, or a new one.
 
     A new one is written to ``OUT/secret`` with mode 600, so that a second run over the same
     folder asks the same questions.
 
+    Args:
+        secret_file: what the instructor has named.
+        out: the folder that a class is graded into; which secret it was is remembered there.
+        again: this run adds to what was graded before, so the secret has to be that one.
+
     Raises:
-        SecretError: the file is absent, or too short to be one.
+        SecretError: the file is absent, or too short to be one; another secret than before.
     """
+    check = out / CHECK
+    known = check.read_text().strip() if again and check.exists() else ""
     if secret_file is not None or VARIABLE not in os.environ:
         path = secret_file or out / "secret"
         if secret_file is None and not path.exists():
+            if known:
+                raise _another(out)
             _make(path)
         try:
             raw = path.read_bytes().strip()
@@ -41,7 +51,21 @@ def find(secret_file: Path | None, out: Path) -> bytes:
         raw, where = os.environ[VARIABLE].encode(), f"${VARIABLE}"
     if len(raw) < 8:
         raise SecretError(f"{where}: a secret has at least 8 characters, this one {len(raw)}")
-    return hashlib.sha256(raw).digest()
+    key = hashlib.sha256(raw).digest()
+    digest = hashlib.sha256(b"which secret" + key).hexdigest()
+    if known and known != digest:
+        raise _another(out)
+    out.mkdir(parents=True, exist_ok=True)
+    with open(os.open(check, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(digest + "\n")
+    return key
+
+
+def _another(out: Path) -> SecretError:
+    return SecretError(
+        f"{out}: this class was graded with another secret, and other hidden cases would not be "
+        "fair; give the --secret-file (or $AUTOGRADER_SECRET) of that time"
+    )
 
 
 def _make(path: Path) -> None:

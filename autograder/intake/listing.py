@@ -91,11 +91,12 @@ def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
         hand_ins = layout.hand_ins
         remarks += layout.remarks
         strays = [*layout.strays, *(place.outside() if place else ())]
-        if strays:
-            names = ", ".join(map(shown, strays[:_LISTED]))
-            more = ", …" if len(strays) > _LISTED else ""
-            values = {"count": len(strays), "names": names + more}
-            remarks.append(Message("intake.strays", values))
+        sources = [name for name in strays if _may_be_work(name)]
+        others = [name for name in strays if not _may_be_work(name)]
+        if sources:
+            remarks.append(Message("intake.stray_sources", _listed(sources)))
+        if others:
+            remarks.append(Message("intake.strays", _listed(others)))
     if not hand_ins:
         raise SourceError("no_hand_ins", source)
     if compiled is not None and not any(one.known for one in hand_ins):
@@ -156,6 +157,15 @@ def _entries(root: Path, hand_ins: Sequence[HandInPlace], single: bool) -> list[
         )
         entries.append(Entry(student, path, tuple(notes), origin, pieces))
     return _with_doubles(entries)
+
+
+def _listed(names: Sequence[str]) -> dict[str, object]:
+    more = ", …" if len(names) > _LISTED else ""
+    return {"count": len(names), "names": ", ".join(map(shown, names[:_LISTED])) + more}
+
+
+def _may_be_work(name: str) -> bool:
+    return name.lower().endswith((".py", ".ipynb")) or PACKED.search(name) is not None
 
 
 def _alone(piece: Piece) -> bool:

@@ -67,6 +67,8 @@ def test_a_download_is_graded_as_it_came(tmp_path: Path, attempt: str, points: i
     assert "韩梅梅" in run.stdout
     for hand_in in record["hand_ins"]:
         assert (run.out / hand_in["student"] / "report.html").exists()
+    bo = next(row for row in rows(run).values() if row["students"].startswith("Bo"))
+    assert (bo["sids"], bo["emails"]) == ("102; 103", "bo@example.org; cy@example.org")
     scores = rows(run)
     assert scores["104"]["status"] == "nothing handed in"
     folders = {path.name for path in run.out.iterdir() if path.is_dir() and path.name[0] != "."}
@@ -128,3 +130,42 @@ def test_a_roster_that_cannot_be_read_is_told_before_grading(tmp_path: Path) -> 
     run = command(source, tmp_path / "out", "--roster", str(listed))
     assert run.status == 2 and "roster.csv" in run.stderr
     assert "Traceback" not in run.stderr and not (tmp_path / "out").exists()
+
+
+def test_the_roster_completes_what_a_download_tells(tmp_path: Path) -> None:
+    source = tmp_path / "class"
+    source.mkdir()
+    for name in ("2023001_张三_作业2", "2023009_生客_作业2"):
+        zipped(source / f"{name}.zip", STUB)
+    listed = tmp_path / "roster.csv"
+    listed.write_text("学号,姓名,邮箱\n2023001,张三,zhang@example.org\n", encoding="utf-8-sig")
+    run = command(source, tmp_path / "out", "--roster", str(listed))
+    assert run.status == 0, run.stderr
+    row = rows(run)["2023001_张三"]
+    assert (row["sids"], row["email"]) == ("2023001", "zhang@example.org")
+    assert "Not on the roster" in run.stderr and "2023009_生客" in run.stderr
+
+
+def test_what_was_not_graded_is_said_last_and_in_the_status(tmp_path: Path) -> None:
+    source = tmp_path / "class"
+    source.mkdir()
+    zipped(source / "ann.zip", STUB)
+    (source / "bob.zip").write_bytes(b"PK\3\4 no archive")
+    (source / "attention.py").write_text("x = 1\n")
+    run = command(source, tmp_path / "out")
+    assert run.status == 1
+    assert run.stderr.count("Sources that belong to no hand-in") == 2
+    assert rows(run)["bob"]["status"] == "for a human"
+    assert "for a human: 1" in run.stdout
+    report = (run.out / "bob" / "report.md").read_text(encoding="utf-8")
+    assert "nothing of this hand-in could be read" in report
+
+
+def test_two_hand_ins_of_one_student_without_an_order_go_to_a_human(tmp_path: Path) -> None:
+    source = tmp_path / "class"
+    source.mkdir()
+    for name in ("2023001_张三_作业2", "2023001_张三_第二次"):
+        zipped(source / f"{name}.zip", STUB)
+    run = command(source, tmp_path / "out")
+    assert run.status == 0, run.stderr
+    assert {row["status"] for row in rows(run).values()} == {"for a human"}

@@ -123,10 +123,14 @@ def test_what_has_changed_meanwhile_is_graded_again(
     again = {name for name in after if after[name] != before[name]}
     assert again == {"judy_untouched_stub.json", f"{SLOW}.json"}
     assert run.scores == whole.scores | {"judy_untouched_stub": 28}
+    before = class_file(out)
     other = command(changed, out, "--resume", AUTOGRADER_SECRET="another secret of the class")
-    assert other.scores == run.scores
-    late = {path.name: path.stat().st_mtime_ns for path in (out / ".records").iterdir()}
-    assert not set(late.items()) & set(after.items())  # other hidden cases: all of them
+    assert other.status == 2 and "another secret" in other.stderr
+    only = command(changed, out, "--only", "alice_right")  # and none at all
+    assert only.status == 2 and "another secret" in only.stderr
+    assert class_file(out) == before and not (out / "secret").exists()
+    anew = command(changed, out, AUTOGRADER_SECRET="another secret of the class")
+    assert anew.status == 0 and anew.scores == run.scores
 
 
 def full_disk(size: int) -> Callable[[], None]:
@@ -241,6 +245,34 @@ def rescored(out: Path, *options: str, key: str = SECRET) -> Run:
     with hand_ins.nothing_left_behind():
         done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True)
     return Run(done.returncode, done.stdout, done.stderr, out)
+
+
+def test_reports_do_not_go_among_the_hand_ins(source: Path) -> None:
+    for out in (source, source / "graded", source / "alice_right" / "x"):
+        run = command(source, out)
+        assert run.status == 2 and "give an --out beside it" in run.stderr
+    assert {path.name for path in source.iterdir()} == {*NAMES, SLOW}
+
+
+def test_a_damaged_class_file_is_not_written_over(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "class.json").write_text("{")
+    run = command(source, out)
+    assert run.status == 2 and "move it away" in run.stderr
+    assert (out / "class.json").read_text() == "{"
+
+
+def test_a_run_that_breaks_off_leaves_a_whole_class_as_it_was(
+    source: Path, whole: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole.out, out)
+    process = begun(source, out)
+    until(process, "[1/5]")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 130 and class_file(out) == class_file(whole.out)
 
 
 OVERRIDE = """
