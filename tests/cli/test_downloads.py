@@ -83,6 +83,7 @@ def two_attempts(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_attempt_that_counts_keeps_counting(tmp_path: Path) -> None:
     """Whatever is done later with a class of which the best attempts count."""
     source, out = two_attempts(tmp_path / "class"), tmp_path / "out"
@@ -161,6 +162,7 @@ def test_what_was_not_graded_is_said_last_and_in_the_status(tmp_path: Path) -> N
     assert "nothing of this hand-in could be read" in report
 
 
+@pytest.mark.slow
 def test_two_hand_ins_of_one_student_without_an_order_go_to_a_human(tmp_path: Path) -> None:
     source = tmp_path / "class"
     source.mkdir()

@@ -142,6 +142,7 @@ def full_disk(size: int) -> Callable[[], None]:
     return limit
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_named_and_costs_nothing(source: Path, whole: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(whole.out / ".cases", out / ".cases")
@@ -213,6 +214,7 @@ def test_two_runs_do_not_write_to_one_folder(source: Path, tmp_path: Path) -> No
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_one_hand_in_is_graded_anew_and_the_others_stay(
     source: Path, whole: Run, tmp_path: Path
 ) -> None:

@@ -267,6 +267,7 @@ def test_a_crew_that_has_ended_is_started_again(own: Engine, lab: Lab, name: str
 
 
 @pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
+@pytest.mark.slow
 def test_a_crew_that_ends_meanwhile_costs_nobody_anything(
     lab: Lab, hidden: Path, name: str
 ) -> None:

@@ -31,6 +31,7 @@ def test_side(student: Student, case: Case) -> None:
 '''
 
 
+@pytest.mark.slow
 def test_a_stuck_judge_is_ended_and_nobody_gets_a_zero(tmp_path: Path) -> None:
     lab = tiny_lab.build(tmp_path / "lab9_stuck")
     checks = lab.folder / "checks" / "test_answer.py"
@@ -52,6 +53,7 @@ def test_a_stuck_judge_is_ended_and_nobody_gets_a_zero(tmp_path: Path) -> None:
     assert set(outcomes(records["good"]).values()) == {Outcome.PASSED.value}
 
 
+@pytest.mark.slow
 def test_a_hand_in_that_nearly_uses_every_limit_does_not_end_its_judge(tmp_path: Path) -> None:
     """Otherwise waiting would earn "not graded" where a wrong answer earns nothing."""
     lab = tiny_lab.build(tmp_path / "lab9_waiting")
