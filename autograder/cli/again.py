@@ -73,12 +73,9 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
             overrides.applied(judged.get(h.student, h), decided) for h in record.hand_ins
         )
         record = replace(record, lab=lab, hand_ins=hand_ins)
-        lost = overrides.strangers(decided, (h.student for h in hand_ins))
-        if lost:
-            say(language, "strangers", students=outfolder.named(lost))
         write.class_files(record, out)
         _written(record, out, language)
-        return for_a_human(record, language)
+        return for_a_human(record, language, decided)
 
 
 def _kept(hand_ins: Sequence[HandIn], folder: Path) -> dict[str, HandIn]:

@@ -262,14 +262,11 @@ class ClassRun:
         say(language, "written", out=wanted.out, files=", ".join(path.name for path in files))
         isolation = self._record.isolation
         say(language, "isolation", level=isolation.level, layers=", ".join(isolation.layers))
-        students = (hand_in.student for hand_in in self._record.hand_ins)
-        if self._overrides and (lost := overrides.strangers(self._overrides, students)):
-            say(language, "strangers", students=outfolder.named(lost))
         if self._enrolment.listed:
             others = [h.student for h in self._record.hand_ins if not self._enrolment.knows(h)]
             if others:
                 say(language, "not_on_roster", students=outfolder.named(others))
-        return for_a_human(self._record, language, self._remarks)
+        return for_a_human(self._record, language, self._overrides, self._remarks)
 
 
 def _with_reason(results: tuple[CheckResult, ...], reason: Message) -> tuple[CheckResult, ...]:

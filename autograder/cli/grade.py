@@ -110,4 +110,5 @@ def read_class(out: Path) -> ClassRecord:
     try:
         return from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: {error}; give the folder that grade has written") from None
+        text = error.strerror if isinstance(error, OSError) else f"damaged ({error})"
+        raise ValueError(f"{path}: {text}; give the folder that grade has written") from None

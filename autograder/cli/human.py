@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autograder.cli.say import remark, say
-from autograder.course.records import ClassRecord, HandIn, Message
+from autograder.course.records import ClassRecord, HandIn, Message, Override
 from autograder.course.score import score_of
-from autograder.grading import outfolder
+from autograder.grading import outfolder, overrides
 
 # Notes of intake that a person has to decide about.
 _OPEN_NOTES = ("intake.same_student",)
@@ -24,12 +24,26 @@ def marked(hand_in: HandIn) -> HandIn:
     return replace(hand_in, marks=(*hand_in.marks, *marks))
 
 
-def for_a_human(record: ClassRecord, language: str, remarks: Sequence[Message] = ()) -> int:
-    """Name the hand-ins that need somebody, say serious remarks again.
+def for_a_human(
+    record: ClassRecord,
+    language: str,
+    decided: Sequence[Override] = (),
+    remarks: Sequence[Message] = (),
+) -> int:
+    """Name the hand-ins that need somebody.
+
+    Args:
+        record: the class.
+        language: ``en`` or ``zh``.
+        decided: all overrides; those of nobody are named.
+        remarks: of intake; what may have cost somebody their grading is said again.
 
     Returns:
-        The exit status, 1 if there are any.
+        The exit status, 1 if there is anything.
     """
+    lost = overrides.strangers(decided, (h.student for h in record.hand_ins)) if decided else []
+    if lost:
+        say(language, "strangers", students=outfolder.named(lost))
     serious = [message for message in remarks if message.key in _SERIOUS]
     for message in serious:
         remark(language, message)
@@ -39,7 +53,7 @@ def for_a_human(record: ClassRecord, language: str, remarks: Sequence[Message] =
     unread = [h.student for h in record.hand_ins if _unread(h)]
     if unread:
         say(language, "unread", students=outfolder.named(unread))
-    return 1 if undecided or unread or serious else 0
+    return 1 if undecided or unread or serious or lost else 0
 
 
 def _unread(hand_in: HandIn) -> bool:

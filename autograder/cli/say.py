@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from autograder.course.messages import render
@@ -10,9 +11,15 @@ from autograder.course.records import Message
 
 def say(language: str, key: str, **values: object) -> None:
     """Print the message ``grade.KEY`` at once."""
-    print(render(Message(f"grade.{key}", values), language), file=sys.stderr, flush=True)
+    _print(render(Message(f"grade.{key}", values), language))
 
 
 def remark(language: str, message: Message) -> None:
     """Print a message of another area at once."""
-    print(render(message, language), file=sys.stderr, flush=True)
+    _print(render(message, language))
+
+
+def _print(text: str) -> None:
+    # A reader who has gone, or a full disk behind a redirection, is no reason to stop grading.
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
