@@ -72,7 +72,7 @@ def command_line(
     out = world.folder / f"out-{name}-{uid}"
     out.mkdir()
     # The hidden cases with a canary in each, under the name by which grading finds them.
-    key = secret.find(world.folder / "secret", out)
+    key = secret.find(world.folder / "secret", world.folder)
     name_of_cases = f"{secret.digest_of_cases(lab().name, key)}.safetensors"
     (out / ".cases").mkdir()
     (out / ".cases" / name_of_cases).write_bytes(world.hidden.read_bytes())

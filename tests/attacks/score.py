@@ -137,7 +137,9 @@ def forward(self, *args, **kwargs):
 Qwen3Attention.forward = forward
 """),
     Attack(24, "memory that was used before", "the reference is never computed in that process",
-           earns=AGREEING,
+           # Memory may hold an earlier answer of its own: the same where two have to agree, and
+           # something else where they must not.
+           earns=(*AGREEING, "test_attention_shift"),
            last=f"""
 def stolen(x):
     return torch.empty_like(x) if x is not None else {NUMBERS}
