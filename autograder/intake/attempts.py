@@ -161,6 +161,7 @@ def _restored(one: _T, group: Sequence[_T], note: Message) -> _T:
 
 
 def _changed(one: _T, **values: Any) -> _T:
+    # Entries and hand-ins are dataclasses, which the protocol they share cannot say.
     return replace(one, **values)  # type: ignore[type-var]
 
 

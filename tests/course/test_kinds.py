@@ -51,14 +51,14 @@ WRONG: list[tuple[Any, str]] = [
     (replace(CHECK, needs=["b"]), "Check.needs is list, expected tuple"),
     (replace(CHECK, needs=(1,)), "Check.needs is tuple, expected tuple"),
     (replace(CHECK, title={"en": "", "zh": ""}), "Check.title is dict, expected Text"),
-    (replace(CHECK, title=Text("x", None)), "Text.zh is NoneType, expected str"),  # type: ignore[arg-type]
+    (replace(CHECK, title=Text("x", None)), "Text.zh is NoneType, expected str"),
     (Limits(cpu_seconds=float("nan")), "Limits.cpu_seconds is float, expected float"),
     (replace(RESULT, outcome="failed"), "CheckResult.outcome is str, expected Outcome"),
     (replace(RESULT, message="no"), "CheckResult.message is str, expected"),
     (replace(HAND_IN, results=(replace(RESULT, case=1),)), "CheckResult.case is int"),
     (replace(HAND_IN, digests={"a.py": 0}), "HandIn.digests is dict, expected"),
     (replace(HAND_IN, digests="ab"), "HandIn.digests is str, expected"),
-    (Origin(late="no"), "Origin.late is str, expected bool"),  # type: ignore[arg-type]
+    (Origin(late="no"), "Origin.late is str, expected bool"),
     (Message("k", {1: 2}), "Message.values is dict, expected"),  # type: ignore[dict-item]
 ]
 

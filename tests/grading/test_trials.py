@@ -60,7 +60,7 @@ def tried(
     """Try in a scratch folder of its own; it is gone afterwards, and so are all processes."""
     bound = probes.layers(without).bound
     given = {"limits": limits, "patience": 0.4} if limits else {}
-    with nothing_left_behind(), Scratch(nobody="uid" in bound, **given) as scratch:  # type: ignore[arg-type]
+    with nothing_left_behind(), Scratch(nobody="uid" in bound, **given) as scratch:
         found = run(scratch, without, trials)
         assert all(
             way.evidence == scratch.canary for f in found.findings for way in f.ways

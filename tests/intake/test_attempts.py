@@ -42,7 +42,7 @@ def last(tmp_path: Path, *names: str, pattern: str | None = PATTERN) -> dict[str
 def one(student: str, who: str, a: Outcome, b: Outcome, **origin: object) -> HandIn:
     results = (CheckResult("a", a), CheckResult("b", b))
     students = tuple(Student(part) for part in who.split("+"))
-    told = replace(Origin(name=f"from {student}", students=students), **origin)  # type: ignore[arg-type]
+    told = replace(Origin(name=f"from {student}", students=students), **origin)
     return HandIn(student, results, origin=told)
 
 
