@@ -1,12 +1,23 @@
 # qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
-# Variables: LAB=2  K=rotary  PROMPT="Call me"  WEIGHTS=folder-or-hub-id  LAB_LANG=zh
+# Variables: LAB=2  K=rotary  PROMPT="Call me"  LAB_LANG=zh
 #            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
+# <instructors>
+#            WEIGHTS=folder-or-hub-id
+# </instructors>
 
 LAB ?= 2
+# <instructors>
+LABS := $(notdir $(patsubst %/lab.toml,%,$(wildcard labs/*/lab.toml)))
+# </instructors>
 export PROMPT
+FROM ?= 2
+TO ?= 4
+FORCE ?=
+# <instructors>
 OUT ?= graded
 DEMO_OUT := $(if $(filter file,$(origin OUT)),graded-demo,$(OUT))
 HANDINS ?= examples/submissions
+# </instructors>
 VENV ?= .venv
 PYTHON ?= python3
 TORCH_INDEX ?=
@@ -18,26 +29,54 @@ PY := $(VENV)/bin/python
 endif
 RUN := $(PY) -m autograder
 WITH_K := $(if $(K),-k "$(K)")
+# <instructors>
 WITH_WEIGHTS := $(if $(WEIGHTS),--weights "$(WEIGHTS)")
+# </instructors>
+# Without LAB= on the command line: all labs.
+ALL_OR_LAB := $(if $(filter file,$(origin LAB)),,--lab "$(LAB)")
+# <instructors>
 # Students install the core; `make grade`, `make check` and friends what they need beyond it.
+# </instructors>
 READY_CORE := $(VENV)/.ready-core
+READY_NOTEBOOKS := $(VENV)/.ready-notebooks
+# <instructors>
 READY_DEV := $(VENV)/.ready-dev
 
-.PHONY: menu setup setup-dev test debug chat grade demo doctor build audit check check-all fuzz attacks attacks-ablate bench chaos soak compat clean
+
+.PHONY: setup-dev grade demo build audit check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
+.PHONY: mutants mutants-auto chaos soak compat release release-check notebooks-check clean
+# </instructors>
+.PHONY: menu help setup test watch hint debug spot chat notebook carry reset report doctor
 .DEFAULT_GOAL := menu
 
-menu:
-	@echo "students      make test LAB=2 [K=rotary] check your files on the public cases"
+menu help:
+	@echo "students      make test [LAB=2 K=rotary] check your files on the public cases"
+	@echo "              make watch LAB=2           the same again whenever you save"
+	@echo "              make hint LAB=2 [K=rotary] a hint; the next one tells more"
 	@echo "              make debug LAB=2 K=rotary  the same in one process, for breakpoints"
+	@echo "              make spot LAB=1            what is wrong with these claims? (ungraded)"
 	@echo "              make chat LAB=2            talk to the tiny Qwen3 through your code"
+	@echo "              make notebook              the labs in pictures, in your browser"
+	@echo "              make carry FROM=2 TO=4     bring your files of lab 2 into lab 4"
+	@echo "              make reset LAB=2           begin anew; your files are kept in backups/"
+	@echo "              make report                scores and pictures into my_report.md"
+	@echo "              make doctor                can this machine run the labs?"
 	@echo "              make setup [TORCH_INDEX=u] install what students need (done by the others)"
+# <instructors>
 	@echo "instructors   make demo                  grade the sample class into graded-demo/"
 	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
 	@echo "              make doctor                try attacks on this machine, say what holds"
 	@echo "authors       make build LAB=2           write stubs and public cases anew"
 	@echo "              make audit LAB=2           prove what a lab promises"
+	@echo "              make release               the students' copy into dist/"
 	@echo "developers    make check | check-all | fuzz | bench | chaos | soak | compat"
 	@echo "              make attacks | attacks-ablate   hostile hand-ins; the same, set free"
+	@echo "              make mutants [LAB=2]       every known mistake is caught and named"
+	@echo "              make mutants-auto LAB=2    small changes to the solutions, all graded"
+
+# Test processes at a time; a module's tests stay in one, which makes its fixtures once.
+JOBS ?= 2
+# </instructors>
 
 # An environment of yours keeps its torch: pip only adds what is missing.
 PINNED := $(if $(filter .venv,$(VENV)),-c constraints.txt)
@@ -51,25 +90,57 @@ $(READY_CORE): pyproject.toml constraints.txt | $(PY)
 	$(PY) -m pip install -q $(PINNED) -e ".[chat]"
 	@touch "$@"
 
+$(READY_NOTEBOOKS): $(READY_CORE)
+	$(PY) -m pip install -q $(PINNED) -e ".[chat,notebooks]"
+	@touch "$@"
+
+# <instructors>
 $(READY_DEV): $(READY_CORE)
 	$(PY) -m pip install -q $(PINNED) -e ".[dev]"
 	@touch "$@"
 
-setup: $(READY_CORE)
 setup-dev: $(READY_DEV)
+# </instructors>
+setup: $(READY_CORE)
 
-# What "next:" in the scoreboard shows: a command that can be copied as it is.
-MAKE_TEST := make test$(if $(filter-out .venv,$(VENV)), VENV=$(VENV)) LAB=$(LAB) K=
+# What else a command that is shown has to say again, so that it can be copied as it is.
+SETTINGS := $(if $(LAB_LANG),LAB_LANG=$(LAB_LANG)) $(if $(filter-out .venv,$(VENV)),VENV=$(VENV))
+SAID := AUTOGRADER_MAKE="$(strip $(SETTINGS))"
 
+# Status 1, a check that does not pass, is said by the scoreboard: no "Error 1" of make's below it.
 test: $(READY_CORE)
-	@AUTOGRADER_NEXT="$(MAKE_TEST)" $(RUN) test --lab "$(LAB)" $(WITH_K) $(WITH_WEIGHTS)
+	@$(SAID) $(RUN) test $(ALL_OR_LAB) $(WITH_K) $(WITH_WEIGHTS) || [ $$? -eq 1 ]
+
+watch: $(READY_CORE)
+	@$(SAID) $(RUN) watch --lab "$(LAB)" $(WITH_K)
+
+hint: $(READY_CORE)
+	@$(SAID) $(RUN) hint --lab "$(LAB)" $(WITH_K)
 
 debug: $(READY_CORE)
 	@$(RUN) debug --lab "$(LAB)" $(WITH_K)
 
-chat: $(READY_CORE)
-	@$(RUN) chat --lab "$(LAB)"
+spot: $(READY_CORE)
+	@$(SAID) $(RUN) spot --lab "$(LAB)" || [ $$? -eq 1 ]
 
+chat: $(READY_CORE)
+	@$(RUN) chat --lab "$(LAB)" || [ $$? -eq 1 ]
+
+notebook: $(READY_NOTEBOOKS)
+	@$(PY) -m jupyter lab notebooks
+
+# Your files of one lab into another that builds on them; never over work of yours.
+carry: $(READY_CORE)
+	@$(SAID) $(RUN) carry --from "$(FROM)" --to "$(TO)" $(if $(FORCE),--force)
+
+# The files of a lab as they were handed out; yours are kept in backups/. K=mlp: that file alone.
+reset: $(READY_CORE)
+	@$(SAID) $(RUN) reset --lab "$(LAB)" $(WITH_K)
+
+report: $(READY_CORE)
+	@$(SAID) $(RUN) report $(ALL_OR_LAB)
+
+# <instructors>
 grade: $(READY_CORE)
 	@$(RUN) grade "$(HANDINS)" --lab "$(LAB)" --out "$(OUT)" $(WITH_WEIGHTS)
 
@@ -78,8 +149,22 @@ grade: $(READY_CORE)
 demo: $(READY_CORE)
 	@$(RUN) grade examples/submissions --lab 2 --out "$(DEMO_OUT)" --allow-weak-isolation
 
+# </instructors>
 doctor: $(READY_CORE)
-	@$(RUN) doctor
+	@$(SAID) $(RUN) doctor
+
+# <instructors>
+# The students' copy: a folder for a template repository and a zip, in dist/.
+release: $(READY_CORE)
+	@$(RUN) release
+
+# The zip on a bare machine: unpacked, set up anew from the package index, solved: 100 in every lab.
+release-check: $(READY_DEV)
+	$(PY) -m pytest -q tests/authoring/test_release_install.py
+
+# Every notebook from top to bottom, with nothing written and with the solutions; in check-all, too.
+notebooks-check: $(READY_DEV)
+	$(PY) -m pytest -q tests/authoring/test_notebooks_run.py
 
 build: $(READY_CORE)
 	@$(RUN) build --lab "$(LAB)"
@@ -92,16 +177,16 @@ check: $(READY_DEV)
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
-	$(RUN) audit --lab 2
-	$(PY) -m pytest -q -m "not slow"
+	$(foreach lab,$(LABS),$(RUN) audit --lab $(lab) &&) true
+	$(PY) -m pytest -q -n $(JOBS) --dist loadscope -m "not slow"
 
 check-all: $(READY_DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
-	$(RUN) audit --lab 2
-	$(PY) -m pytest -q
+	$(foreach lab,$(LABS),$(RUN) audit --lab $(lab) &&) true
+	$(PY) -m pytest -q -n $(JOBS) --dist loadscope
 
 fuzz: $(READY_DEV)
 	$(PY) -m tests.fuzz
@@ -115,6 +200,26 @@ attacks-ablate: $(READY_DEV)
 bench: $(READY_DEV)
 	$(PY) benchmarks/bench.py
 
+# Beside otter-grader, nbgrader and check50, each in an environment of its own (in .others/).
+bench-others: $(READY_DEV)
+	@$(PY) -m benchmarks.others
+
+# 100, 1,000 and 10,000 hand-ins (an hour); an interrupted run goes on where it was.
+bench-scaling: $(READY_DEV)
+	$(PY) benchmarks/scaling.py
+
+# CPU per right and per wrong hand-in, with diagnosis and without.
+bench-diagnosis: $(READY_DEV)
+	$(PY) -m benchmarks.diagnosis "$(LAB)"
+
+# Every known mistake is caught and named, in other hosts and in company; all labs without LAB=.
+mutants: $(READY_DEV)
+	@$(PY) -m tests.proof $(if $(filter file,$(origin LAB)),,$(LAB))
+
+# Every small change to a solution loses points, or is shown to change no answer.
+mutants-auto: $(READY_DEV)
+	@$(PY) -m tests.mutation --lab "$(LAB)"
+
 # Kills of every kind of process while classes are graded; nothing may be lost or changed.
 chaos: $(READY_DEV)
 	@$(PY) -m tests.chaos
@@ -127,5 +232,6 @@ compat: $(READY_DEV)
 	$(PY) -m autograder.reference.compat
 
 clean:
-	rm -rf graded-demo .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf graded-demo .hints.json .spot.json .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +
+# </instructors>

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +20,9 @@ import pytest
 from autograder.course.load_lab import read_sources
 from autograder.harness import plugin
 from autograder.harness.runner import Plan, Runner, Trial
+from autograder.sandbox import collective
 from autograder.sandbox.local import LocalTransport
+from autograder.sandbox.ranks import Met, Request
 from autograder.sandbox.session import Session
 from autograder.sandbox.transport import Reply, Sources
 from autograder.sandbox.wire import Tensor
@@ -37,14 +39,20 @@ class _Recorder:
 
     def __init__(self, sources: Sources) -> None:
         self._session = Session(sources.files, sources.paths)
+        self._ranks = LocalTransport(sources)
         self.calls: list[Call] = []
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
+        collective.stand_alone()
         reply = self._session.execute(request, tensors)
         _count("runner", request)
-        for step in request["steps"]:
-            self.calls += calls(step, tensors, self._session._find)
+        self.calls += calls(request, tensors, self._session._find, reply[0])
         return reply
+
+    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+        """Ranks are processes: what they cost is no matter of bare calls, and counts apart."""
+        _counts["runner"]["rank_round_trips"] += 1
+        return self._ranks.exchange_ranks(requests)
 
     def take_prints(self) -> str:
         return ""
@@ -53,6 +61,7 @@ class _Recorder:
         """Nothing to do: a right hand-in does not ruin its process."""
 
     def close(self) -> None:
+        self._ranks.close()
         self._session.modules.remove()
 
 
@@ -79,6 +88,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     recorder.close()
     _counts["runner"]["checks"] = len(trials)
     _counts["runner"]["passed"] = sum(result.outcome.value == "passed" for result in results)
+    collective.stand_alone()
     _times.extend(replay(recorder.calls, session.config.getoption("--bare-repeats")))
     _watch_local_transport()
 

@@ -55,12 +55,13 @@ def sample(made: dict[str, list[Path]], counts: dict[str, int]) -> dict[str, lis
 def _right(lab: Lab) -> list[tuple[str, dict[str, str]]]:
     styles = ROOT / "tests" / "styles" / lab.name.split("_")[0]
     folders = [SOLUTIONS / lab.name, *sorted(path.parent for path in styles.glob("*/*.py"))]
+    solution, _ = read_sources(folders[0], lab.files)  # a style may leave a file as it is
     unique = dict.fromkeys(folders)
-    return [(path.name, read_sources(path, lab.files)[0]) for path in unique]
+    return [(path.name, solution | read_sources(path, lab.files)[0]) for path in unique]
 
 
 def _wrong(lab: Lab, count: int) -> list[tuple[str, dict[str, str]]]:
     solution, _ = read_sources(SOLUTIONS / lab.name, lab.files)
-    known = misconceptions.load(SOLUTIONS / lab.name / "misconceptions.toml")
+    known = misconceptions.load(SOLUTIONS / lab.name / "misconceptions.toml").entries
     chosen = [known[n * len(known) // count] for n in range(count)]
     return [(one.id, misconceptions.apply(one, solution)) for one in chosen]

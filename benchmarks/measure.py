@@ -8,8 +8,10 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 
 from autograder.course.labfile import ROOT
 
@@ -39,8 +41,22 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def run(command: Sequence[str], *, stdin: str = "", statuses: tuple[int, ...] = (0,)) -> Run:
-    """Run ``command`` in the project's folder with one thread and wait for all it started.
+def run(
+    command: Sequence[str],
+    *,
+    stdin: str = "",
+    statuses: tuple[int, ...] = (0,),
+    folder: Path = ROOT,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Run:
+    """Run ``command`` in ``folder`` with one thread and wait for all it started.
+
+    Args:
+        command: program and arguments.
+        stdin: what it reads.
+        statuses: the exit statuses that are expected.
+        folder: where it runs.
+        more: environment variables beside those of this process.
 
     Raises:
         CommandFailed: its exit status is not among ``statuses``.
@@ -48,6 +64,7 @@ def run(command: Sequence[str], *, stdin: str = "", statuses: tuple[int, ...] = 
     # Byte code is cached as on any machine of a user, whatever this shell says about it.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    environment |= more
     cpu, started = _cpu_of_children(), time.monotonic()
     finished = subprocess.run(
         command,
@@ -57,7 +74,7 @@ def run(command: Sequence[str], *, stdin: str = "", statuses: tuple[int, ...] = 
         encoding="utf-8",
         errors="replace",
         env=environment,
-        cwd=ROOT,
+        cwd=folder,
     )
     _reap_orphans()
     if finished.returncode not in statuses:

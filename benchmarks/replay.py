@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,32 +27,54 @@ class _Handle:
 
 
 def calls(
-    step: Mapping[str, Any], tensors: Mapping[str, Tensor], find: Callable[[str], Any]
+    request: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    find: Callable[[str], Any],
+    reply: Mapping[str, Any],
 ) -> list[Call]:
-    """A step as a direct call, or nothing: importing a file is no call.
+    """What a request asked, as direct calls.
 
     Args:
-        step: of a request of ``autograder.sandbox.session``.
+        request: of ``autograder.sandbox.session``.
         tensors: those of the request.
         find: the student's ``"file.name"``.
+        reply: what it gave; a step that raised is to raise again, and none follows it.
     """
+    steps = request["steps"][: len(reply["values"])]
+    made = [call for step in steps for call in _calls(step, tensors, find)]
+    if "error" in reply:
+        made += map(_raising, _calls(request["steps"][len(steps)], tensors, find))
+    return made
+
+
+def _raising(call: Call) -> Call:
+    def raises(objects: Objects) -> None:
+        with suppress(Exception):
+            call(objects)
+
+    return raises
+
+
+def _calls(
+    step: Mapping[str, Any], tensors: Mapping[str, Tensor], find: Callable[[str], Any]
+) -> list[Call]:
+    """A step as a direct call, or nothing: importing a file is no call."""
     if step["op"] == "import":
         return []
     if step["op"] == "get":
         return [lambda objects: getattr(objects[step["target"]], step["name"])]
-    args = decode(step["args"], tensors, _Handle, Qwen3Config)
-    kwargs = decode(step["kwargs"], tensors, _Handle, Qwen3Config)
+    args = decode(step["args"], tensors, _Handle, find, Qwen3Config)
+    kwargs = decode(step["kwargs"], tensors, _Handle, find, Qwen3Config)
     if step["op"] == "new":
         return [_new(step, find(step["path"]), args, kwargs, tensors)]
     target = step["target"]
     function = _Handle(target) if isinstance(target, int) else find(target)
+    method = step.get("method", "__call__")
 
     def call(objects: Objects) -> None:
         with torch.no_grad():
-            _here(function, objects)(
-                *(_here(value, objects) for value in args),
-                **{name: _here(value, objects) for name, value in kwargs.items()},
-            )
+            called = getattr(_here(function, objects), method)
+            called(*_here(args, objects), **_here(kwargs, objects))
 
     return [call]
 
@@ -67,7 +90,7 @@ def _new(
     state = {name: to_torch(tensors[ref]) for name, ref in names.items()}
 
     def new(objects: Objects) -> None:
-        made = objects[number] = made_by(*args, **kwargs)
+        made = objects[number] = made_by(*_here(args, objects), **_here(kwargs, objects))
         if dtype is not torch.float32:
             made.to(dtype)
         if state:
@@ -77,7 +100,14 @@ def _new(
 
 
 def _here(value: Any, objects: Objects) -> Any:
-    return objects[value.number] if type(value) is _Handle else value
+    """``value`` with the objects that the handles in it stand for."""
+    if type(value) is _Handle:
+        return objects[value.number]
+    if isinstance(value, list):
+        return [_here(item, objects) for item in value]
+    if isinstance(value, dict):
+        return {name: _here(item, objects) for name, item in value.items()}
+    return value
 
 
 def replay(made: Sequence[Call], repeats: int) -> list[float]:

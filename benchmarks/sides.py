@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tempfile
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from autograder.course.labfile import ROOT, SOLUTIONS
 from autograder.course.records import Lab
 from autograder.grading import secret
-from benchmarks import hand_ins
+from benchmarks import hand_ins, watching
 from benchmarks.measure import Run, run
 
 PYTHON = sys.executable
@@ -68,11 +69,19 @@ class Sides:
 
     def cold(self) -> dict[str, Any]:
         """One pytest process per hand-in of the sample; ``cpu`` is weighted to the class."""
-        raw: dict[str, list[float]] = {kind: [] for kind in self._sample}
+        return self._cold(self._sample)
+
+    def cold_hf(self) -> dict[str, Any]:
+        """The same with the truth from transformers, on one hand-in of each kind."""
+        first = {kind: paths[:1] for kind, paths in self._sample.items()}
+        return self._cold(first, "-p", "benchmarks.hf_truth")
+
+    def _cold(self, sample: dict[str, list[Path]], *more: str) -> dict[str, Any]:
+        raw: dict[str, list[float]] = {kind: [] for kind in sample}
         items = set()
-        for kind, paths in self._sample.items():
+        for kind, paths in sample.items():
             for path in paths:
-                finished = run(self._pytest(path), statuses=(0, 1))
+                finished = run([*self._pytest(path), *more], statuses=(0, 1))
                 raw[kind].append(finished.cpu)
                 ended = re.findall(r"(\d+) (passed|failed)", finished.output)
                 items.add(sum(int(number) for number, _ in ended))
@@ -94,6 +103,13 @@ class Sides:
         command = [PYTHON, "-m", "autograder", "test", "--lab", self._lab.name]
         # 1: a check that waits for real weights is not passed without them.
         return run([*command, "--folder", str(self._solution)], statuses=(0, 1)).cpu
+
+    def watch(self) -> dict[str, float]:
+        """Seconds on the wall from a save to its verdict, and of ``import torch`` beside it."""
+        unit = median(watching.import_torch() for _ in range(3))
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            verdict = watching.save_to_verdict(self._lab, Path(folder) / "saved")
+        return {"verdict": verdict, "import_torch": unit}
 
     def reference(self) -> float:
         """The process that builds the hidden cases, by itself; CPU seconds."""

@@ -1,68 +1,33 @@
 # %% [markdown]
-# # Lab 2: the Qwen3 block, in pictures made of numbers
+# # Lab 2: the Qwen3 block, in pictures · 实验 2：看得见的 Qwen3 模块
 #
 # This notebook goes through lab 2 beside the handout (`labs/lab2_qwen3_block/README.md`). It runs
 # from the first minute on: cells that need a function you have not written yet say so, kindly, and
 # the rest goes on. Write the function in `attention.py` or `mlp.py`, save, and run the cell again:
-# each experiment reads your files anew. Before you run a cell, guess what it will print.
+# each cell reads your files anew. Before you run a cell, guess what it will show.
 #
 # 本笔记本配合讲义使用，从头到尾随时可以运行：用到尚未完成的函数时，单元会给出提示并继续。
 # 在 `attention.py` 或 `mlp.py` 中写好函数并保存，然后重新运行该单元即可；运行之前，先猜一猜结果。
 
 # %% set-up
-import importlib
+import copy
 import math
 import sys
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer
 
+# The course folder: this one or one above · 课程文件夹：当前目录或其上级
+ROOT = next(f for f in (Path.cwd(), *Path.cwd().parents) if (f / "labs" / "given").is_dir())
+sys.path.insert(0, str(ROOT))
+# %load_ext autograder
+from autograder.cli.notebook import verdict, your_code
 
-def find_root() -> Path:
-    """The folder that holds ``labs``: this one or one above."""
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        if (folder / "labs" / "lab2_qwen3_block" / "attention.py").is_file():
-            return folder
-    raise FileNotFoundError(
-        f"no labs/lab2_qwen3_block/attention.py in {Path.cwd()} or above: start Jupyter inside "
-        "the course folder / 请在课程文件夹内启动 Jupyter"
-    )
-
-
-ROOT = find_root()
-sys.path[:0] = [str(ROOT), str(ROOT / "labs" / "lab2_qwen3_block")]
-sys.dont_write_bytecode = True  # an edit within the same second must not meet an old .pyc
-torch.set_grad_enabled(False)
-
-
-def student_code() -> SimpleNamespace:
-    """Everything that your two files define, as they are on disk now."""
-    importlib.invalidate_caches()
-    names: dict[str, Any] = {}
-    for module in ("attention", "mlp"):
-        sys.modules.pop(module, None)
-        names.update(vars(importlib.import_module(module)))
-    return SimpleNamespace(**names)
-
-
-def experiment(work: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Run ``work`` on your code at once; where a TODO is still open, say which."""
-    torch.manual_seed(0)
-    try:
-        work(student_code())
-    except NotImplementedError as todo:
-        print(f"Not written yet: {todo}\nFill it in, save, and run this cell again.")
-        print("尚未完成：写好并保存后，重新运行本单元即可。")
-    return work
-
-
-def verdict(right: bool) -> str:
-    """The last word of an experiment."""
-    return "as expected · 符合预期" if right else "NOT as expected · 与预期不符"
+plt.rcParams["figure.constrained_layout.use"] = True
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -128,10 +93,9 @@ for name, c in {"small": SMALL, **MODELS}.items():
 
 
 # %%
-@experiment
-def shapes_of_the_attention(student: Any) -> None:
-    """The six weights, and nothing else."""
-    found = {n: list(t.shape) for n, t in student.Qwen3Attention(SMALL).state_dict().items()}
+with your_code("lab2") as mine:
+    # The six weights, and nothing else.
+    found = {n: list(t.shape) for n, t in mine.Qwen3Attention(SMALL).state_dict().items()}
     for name, shape in found.items():
         print(f"{name:14} {shape}")
     wanted = {"q_proj": [96, 40], "k_proj": [32, 40], "v_proj": [32, 40], "o_proj": [40, 96]}
@@ -149,12 +113,11 @@ def shapes_of_the_attention(student: Any) -> None:
 
 
 # %%
-@experiment
-def quarter_turns(student: Any) -> None:
-    """Once, and twice."""
+with your_code("lab2") as mine:
+    # Once, and twice.
     x = torch.arange(1.0, 7.0)
-    once = student.rotate_half(x)
-    twice = student.rotate_half(once)
+    once = mine.rotate_half(x)
+    twice = mine.rotate_half(once)
     print(f"x      {x.tolist()}\nonce   {once.tolist()}\ntwice  {twice.tolist()}")
     print(verdict(once.tolist() == [-4.0, -5.0, -6.0, 1.0, 2.0, 3.0] and torch.equal(twice, -x)))
 
@@ -162,8 +125,8 @@ def quarter_turns(student: Any) -> None:
 # %% [markdown]
 # ## 3. The tables · 角度表
 #
-# Pair $i$ turns by $\theta^{-2i/d}$ radians per token: the first pair like the hand of a
-# stopwatch, the last one hardly at all. Raising $\theta$ slows the slow pairs down further.
+# Pair $i$ turns by $\theta^{-2i/d}$ radians per token: the first pair like the hand of a stopwatch,
+# the last one hardly at all. Raising $\theta$ slows the slow pairs down further.
 #
 # 第 $i$ 对每个 token 转 $\theta^{-2i/d}$ 弧度：第一对像秒针，最后一对几乎不动。
 # 增大 $\theta$ 会让慢的那些对更慢。
@@ -176,11 +139,10 @@ for theta in (1e4, 1e6):
 
 
 # %%
-@experiment
-def tables_by_hand(student: Any) -> None:
-    """Position 3 with head_dim 8, against the calculator."""
+with your_code("lab2") as mine:
+    # Position 3 with head_dim 8, against the calculator.
     config = Qwen3Config(9, 8, 9, 1, 1, 1, head_dim=8)
-    cos, sin = student.RotaryEmbedding(config)(torch.tensor([0, 3]))
+    cos, sin = mine.RotaryEmbedding(config)(torch.tensor([0, 3]))
     angles = [3 * speed for speed in (1, 10**-1.5, 10**-3, 10**-4.5)]
     print("cos at position 0:", [round(v, 4) for v in cos[0].tolist()])
     print("cos at position 3:", [round(v, 4) for v in cos[1].tolist()])
@@ -194,8 +156,8 @@ def tables_by_hand(student: Any) -> None:
 # Why float32? bfloat16 keeps 8 significant bits, so beyond 256 not every whole number exists. A
 # position that is off by one turns the first pair by a whole radian.
 #
-# 为什么用 float32？bfloat16 只有 8 位有效位，256 以上的整数无法全部表示；
-# 位置差 1，第一对就差 1 弧度。
+# 为什么用 float32？bfloat16 只有 8 位有效位，256 以上的整数无法全部表示；位置差 1，
+# 第一对就差 1 弧度。
 
 # %%
 positions = torch.tensor([255, 256, 257, 258, 301, 1001])
@@ -214,12 +176,11 @@ print("bfloat16 ", positions.bfloat16().int().tolist())
 
 
 # %%
-@experiment
-def a_quarter_turn_by_tables(student: Any) -> None:
-    """cos 0 and sin 1: the tables of a quarter turn. The heads of q and k differ in number."""
+with your_code("lab2") as mine:
+    # cos 0 and sin 1: the tables of a quarter turn. The heads of q and k differ in number.
     cos, sin = torch.zeros(1, 4), torch.ones(1, 4)
     one_head = torch.arange(1.0, 5.0).view(1, 1, 1, 4)
-    q, k = student.apply_rotary_pos_emb(one_head.expand(1, 6, 1, 4), one_head, cos, sin)
+    q, k = mine.apply_rotary_pos_emb(one_head.expand(1, 6, 1, 4), one_head, cos, sin)
     print("before", one_head.flatten().tolist(), " after", k.flatten().tolist())
     right = torch.tensor([-3.0, -4.0, 1.0, 2.0])
     print(verdict(torch.equal(q, right.expand(1, 6, 1, 4)) and torch.equal(k.flatten(), right)))
@@ -229,39 +190,71 @@ def a_quarter_turn_by_tables(student: Any) -> None:
 TINY = Qwen3Config(9, 4, 9, 1, 1, 1, head_dim=4)  # speeds 1 and 0.001
 
 
-def rotated(student: Any, x: list[float], position: int) -> torch.Tensor:
+def rotated(mine, x: list[float], position: int) -> torch.Tensor:
     """One head of one token, ``[4]``, at ``position``, by your functions."""
     head = torch.tensor(x).view(1, 1, 1, 4)
-    tables = student.RotaryEmbedding(TINY)(torch.tensor([position]))
-    turned: torch.Tensor = student.apply_rotary_pos_emb(head, head, *tables)[0]
-    return turned.flatten()
+    tables = mine.RotaryEmbedding(TINY)(torch.tensor([position]))
+    return mine.apply_rotary_pos_emb(head, head, *tables)[0].flatten()
 
 
-@experiment
-def walk_around_the_circle(student: Any) -> None:
-    """Two pairs, nine positions; the lengths stay 1."""
-    print("position    pair 0            pair 1            lengths")
-    lengths = []
-    for position in range(9):
-        a, b, c, d = rotated(student, [1.0, 1.0, 0.0, 0.0], position).tolist()
-        lengths += [math.hypot(a, c), math.hypot(b, d)]
-        points = f"({a:6.3f}, {c:6.3f})  ({b:6.3f}, {d:6.3f})"
-        print(f"{position:8}    {points}  {lengths[-2]:.3f} {lengths[-1]:.3f}")
-    print(verdict(all(abs(length - 1) < 1e-5 for length in lengths)))
-
+with your_code("lab2") as mine:
+    # Two pairs, nine positions; the lengths stay 1.
+    walk = torch.stack([rotated(mine, [1.0, 1.0, 0.0, 0.0], place) for place in range(9)])  # [9, 4]
+    figure, grid = plt.subplots(1, 2, figsize=(7, 3.6))
+    for pair, axes in enumerate(grid):
+        points = walk[:, [pair, pair + 2]]  # [positions, 2]
+        axes.plot(*points.T, ":", color="grey")
+        axes.scatter(*points.T, c=range(9), cmap="viridis", zorder=2)
+        for place, (across, up) in enumerate(points.tolist()):
+            if pair == 0:
+                axes.annotate(str(place), (1.14 * across, 1.14 * up), ha="center", va="center")
+        axes.set(title=f"pair {pair}: positions 0 to 8", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4))
+        axes.set_aspect("equal")
+    plt.show()
+    lengths = walk.view(9, 2, 2).norm(dim=1)  # [positions, pairs]
+    print(verdict(bool((lengths - 1).abs().max() < 1e-5) and walk[1, 2].item() > 0.8))
 
 # %%
-@experiment
-def only_the_distance_counts(student: Any) -> None:
-    """The same distance gives the same score; the other direction does not."""
+with your_code("lab2") as mine:
+    # The same distance gives the same score; the other direction does not.
     scores = {}
     for m, n in ((5, 3), (9, 7), (1002, 1000), (3, 5)):
-        query = rotated(student, [1.0, 2.0, 3.0, 4.0], m)
-        scores[m, n] = (query @ rotated(student, [2.0, 0.0, 1.0, 1.0], n)).item()
+        query = rotated(mine, [1.0, 2.0, 3.0, 4.0], m)
+        scores[m, n] = (query @ rotated(mine, [2.0, 0.0, 1.0, 1.0], n)).item()
         print(f"query at {m:4}, key at {n:4}: distance {m - n:2}, score {scores[m, n]:8.4f}")
     same = abs(scores[5, 3] - scores[9, 7]) < 1e-3 and abs(scores[5, 3] - scores[1002, 1000]) < 1e-3
     print(verdict(same and abs(scores[5, 3] + 2.6232) < 1e-3 and abs(scores[3, 5] - 6.4617) < 1e-3))
 
+
+# %% [markdown]
+# All pairs of positions at once: a query at $m$, a key at $n$, the same two vectors everywhere.
+# With rotation the picture is made of diagonals: the score is a function of $m - n$. Beside it,
+# what comes of adding a position vector instead, as the first transformers did: no diagonals.
+#
+# 一次看所有位置对：查询在 $m$，键在 $n$，两个向量处处相同。旋转后，图由对角线构成：
+# 分数只是 $m - n$ 的函数。旁边是早期 transformer 的做法（给向量加上位置向量）：没有对角线。
+
+# %%
+with your_code("lab2") as mine:
+    config = Qwen3Config(9, 4, 9, 1, 1, 1, head_dim=32, rope_theta=100.0)
+    query, key = torch.randn(2, 32).unbind(0)
+    cos, sin = mine.RotaryEmbedding(config)(torch.arange(48))  # [48, 32] each
+    q = query.expand(1, 1, 48, 32)
+    k = key.expand(1, 1, 48, 32)
+    turned_q, turned_k = mine.apply_rotary_pos_emb(q, k, cos, sin)
+    waves = torch.cat((cos, sin), dim=-1)[:, ::2]  # [48, 32]: some position vectors to add
+    tables = {
+        "rotated (yours)": turned_q[0, 0] @ turned_k[0, 0].T,  # [m, n]
+        "position vector added": (query + waves) @ (key + waves).T,
+    }
+    figure, grid = plt.subplots(1, 2, figsize=(9, 4))
+    for axes, (name, table) in zip(grid, tables.items(), strict=True):
+        axes.imshow(table, cmap="RdBu")
+        axes.set(title=name, xlabel="position n of the key", ylabel="position m of the query")
+    plt.show()
+    shifted = tables["rotated (yours)"]
+    moved = (shifted[1:, 1:] - shifted[:-1, :-1]).abs().max()  # one step down a diagonal
+    print(verdict(bool(moved < 1e-4) and distance(shifted[0], shifted[5]) > 0.1))
 
 # %% [markdown]
 # ## 5. Sharing key/value heads · 共享键值头
@@ -269,8 +262,8 @@ def only_the_distance_counts(student: Any) -> None:
 # Query heads 0, 1, 2 were trained with key/value head 0, and 3, 4, 5 with head 1. Repeating each
 # head in a row keeps these families together; tiling the list tears them apart, in the same shape.
 #
-# 查询头 0、1、2 对应键值头 0，3、4、5 对应键值头 1。
-# 逐个重复能保持这种对应；整体平铺形状相同，却会错配。
+# 查询头 0、1、2 对应键值头 0，3、4、5 对应键值头 1。逐个重复能保持这种对应；整体平铺形状相同，
+# 却会错配。
 
 # %%
 kv_heads = torch.arange(2)
@@ -278,16 +271,22 @@ print("query head     ", list(range(6)))
 print("in a row, right", kv_heads.repeat_interleave(3).tolist())
 print("tiled, wrong   ", kv_heads.repeat(3).tolist())
 
-
 # %%
-@experiment
-def who_reads_whom(student: Any) -> None:
-    """Every key/value head holds its own number; your function shows where it went."""
-    numbered = torch.arange(2.0).view(1, 2, 1, 1).expand(4, 2, 11, 16)
-    out = student.repeat_kv(numbered, 3)
-    print("shape ", list(out.shape), "\nheads ", out[0, :, 0, 0].int().tolist())
-    print(verdict(out[0, :, 0, 0].tolist() == [0, 0, 0, 1, 1, 1]))
-
+with your_code("lab2") as mine:
+    # Every key/value head holds its own number; your function shows where it went.
+    figure, grid = plt.subplots(len(MODELS), 1, figsize=(9, 4.6))
+    in_a_row = True
+    for axes, (name, c) in zip(grid, MODELS.items(), strict=True):
+        kv, group = c.num_key_value_heads, c.num_attention_heads // c.num_key_value_heads
+        numbered = torch.arange(float(kv)).view(1, kv, 1, 1).expand(4, kv, 11, 16)
+        read = mine.repeat_kv(numbered, group)[0, :, 0, 0]  # [heads]: the kv head of each
+        axes.imshow(read[None], cmap="tab10", aspect="auto", vmin=0, vmax=9)
+        axes.set_ylabel(f"{name}  ", rotation=0, ha="right", va="center")
+        axes.set(xticks=range(0, len(read), 4), yticks=[])
+        in_a_row &= read.tolist() == [head // group for head in range(kv * group)]
+    figure.suptitle("query heads; a colour is the key/value head they read")
+    plt.show()
+    print(verdict(in_a_row))
 
 # %% [markdown]
 # ## 6. Who may look at whom · 因果掩码
@@ -295,8 +294,8 @@ def who_reads_whom(student: Any) -> None:
 # Row: query. Column: key. A token sees itself and what came before. What is blocked must be blocked
 # *before* the softmax and by a huge negative number: a score of 0 still takes its share.
 #
-# 行是查询，列是键：每个 token 能看到自己和之前的内容。
-# 屏蔽要在 softmax 之前进行，并加上绝对值极大的负数；把分数置 0 并不能屏蔽。
+# 行是查询，列是键：每个 token 能看到自己和之前的内容。屏蔽要在 softmax 之前进行，
+# 并加上绝对值极大的负数；把分数置 0 并不能屏蔽。
 
 # %%
 print("    " + " ".join(str(key) for key in range(5)))
@@ -319,21 +318,89 @@ print("finfo.min added", row((scores + (1 - visible) * lowest).softmax(-1)), "<-
 
 
 # %%
-@experiment
-def picture_of_your_mask(student: Any) -> None:
-    """Rows: outputs. Columns: the input token that was changed."""
-    layer = student.Qwen3Attention(SMALL)
+with your_code("lab2") as mine:
+    layer = mine.Qwen3Attention(SMALL)
     x = torch.randn(1, 6, 40)
     moved = []
     for token in range(6):
         other = x.clone()
         other[:, token] += 1.0
-        moved.append((layer(other) - layer(x)).abs().amax(-1)[0] > 1e-6)
+        moved.append((layer(other) - layer(x)).norm(dim=-1)[0])
     picture = torch.stack(moved, dim=1)  # [output, changed input]
-    for row in picture.tolist():
-        print("   ", " ".join("x" if cell else "." for cell in row))
-    print(verdict(torch.equal(picture, torch.ones(6, 6).tril().bool())))
+    plt.figure(figsize=(3.6, 3.4))
+    plt.imshow(picture, cmap="magma")
+    plt.xlabel("changed token")
+    plt.ylabel("output")
+    plt.show()
+    print(verdict(torch.equal(picture > 1e-6, torch.ones(6, 6).tril().bool())))
 
+# %% [markdown]
+# ### Maps of trained heads · 训练好的头在看什么
+#
+# The tiny checkpoint is a trained Qwen3. What do its six heads look at? Your layer returns mixtures
+# of values, not weights; so we let the *values be labels*: with other `v_proj` and `o_proj`, token
+# $j$ hands in a 1 at place $j$, and the output of a head is its row of weights.
+#
+# 自带的小检查点是训练好的 Qwen3。它的六个头在看什么？你的层返回的是值的混合，不是权重；
+# 于是让*值成为标签*：换掉 `v_proj` 和 `o_proj`，第 $j$ 个 token 在第 $j$ 位交出 1，
+# 一个头的输出就是它的那一行权重。
+
+# %%
+from labs.given.checkpoint import load_model
+
+FOLDER = ROOT / "labs" / "given" / "tiny_qwen3"
+tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+
+
+def maps(layer, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Attention weights ``[6, T, T]`` of your layer on ``x`` ``[1, T, 160]``; T is at most 32."""
+    layer, tokens = copy.deepcopy(layer), x.shape[1]
+    label = torch.zeros(32, 160)  # label @ x[t] is 1 at place t, and 0 elsewhere
+    label[:tokens] = torch.linalg.pinv(x[0]).T
+    layer.v_proj.weight.copy_(label.repeat(3, 1))  # the same in all 3 kv heads
+    weights = []
+    for head in range(6):
+        layer.o_proj.weight.zero_()
+        layer.o_proj.weight[:tokens, 32 * head : 32 * head + tokens] = torch.eye(tokens)
+        weights.append(layer(x, attention_mask=mask)[0, :, :tokens])  # [T, T]
+    return torch.stack(weights)
+
+
+def inputs_of(model, ids: list[int]) -> list[torch.Tensor]:
+    """What the attention of every layer is given for a text: ``[1, T, 160]`` each."""
+    seen = []
+    for layer in model.model.layers:
+        layer.input_layernorm.register_forward_hook(lambda *call: seen.append(call[-1]))
+    model(torch.tensor([ids]))
+    return seen
+
+
+with your_code("lab2") as mine:
+    model = load_model(FOLDER, mine.Qwen3Attention, mine.Qwen3MLP)
+    text = tokenizer.encode("He saw the white whale, and then the whale saw him.")
+    words = [piece.replace("Ġ", "") for piece in text.tokens]
+    tokens, number = len(words), 2
+    x = inputs_of(model, text.ids)[number]
+    both = {"causal": None, "no mask": torch.zeros(1, 1, tokens, tokens)}  # 0: may look
+    figure, lines = plt.subplots(2, 6, figsize=(16, 6.2), sharex=True, sharey=True)
+    for line, (name, mask) in zip(lines, both.items(), strict=True):
+        weights = maps(model.model.layers[number].self_attn, x, mask)  # [heads, T, T]
+        for head, axes in enumerate(line):
+            axes.imshow(weights[head], cmap="viridis", vmin=0, vmax=1)
+            axes.set_title(f"layer {number}, head {head}, {name}")
+            axes.set_xticks(range(tokens), words, rotation=90)
+            axes.set_yticks(range(tokens), words)
+    plt.show()
+    rows = weights.sum(dim=-1)
+    print(verdict(torch.allclose(rows, torch.ones_like(rows), atol=1e-3)))
+
+# %% [markdown]
+# Each head has habits of its own: one looks at its neighbours, another keeps coming back to a few
+# tokens. Without the mask they look ahead too, which they were never trained to do. Change `number`
+# and the text.
+#
+# 每个头各有习惯：有的看邻近的 token，有的反复回到少数几个 token。去掉掩码，它们也会往后看，
+# 而训练时从未这样做过。改一改 `number` 和文本试试。
 
 # %% [markdown]
 # ## 7. QK-norm · 查询与键的归一化
@@ -352,11 +419,10 @@ print("bound on a scaled score with d = 128:", round(math.sqrt(128), 3))
 
 
 # %%
-@experiment
-def ten_times_the_weights(student: Any) -> None:
-    """q and k are normed, v is not."""
+with your_code("lab2") as mine:
+    # q and k are normed, v is not.
     right = {"q_proj": 1, "k_proj": 1, "v_proj": 10, "o_proj": 10}
-    layer = student.Qwen3Attention(SMALL)
+    layer = mine.Qwen3Attention(SMALL)
     x = torch.randn(4, 11, 40)
     before = layer(x)
     ok = True
@@ -374,20 +440,19 @@ def ten_times_the_weights(student: Any) -> None:
 # Norm first or rotation first? With equal norm weights nobody can tell, and a fresh model has only
 # ones. With trained weights it is another vector: easy to get wrong, and hard to see.
 #
-# 先归一化还是先旋转？权重全为 1 时看不出差别；换成训练过的权重，结果就不同了：
-# 容易写错，又难以发现。
+# 先归一化还是先旋转？权重全为 1 时看不出差别；换成训练过的权重，结果就不同了：容易写错，
+# 又难以发现。
 
 
 # %%
-@experiment
-def which_comes_first(student: Any) -> None:
-    """Both orders, with equal and with spread norm weights."""
+with your_code("lab2") as mine:
+    # Both orders, with equal and with spread norm weights.
     differs = []
     for weight in ([1.0, 1.0, 1.0, 1.0], [1.0, 0.5, 2.0, 3.0]):
         norm = RMSNorm(4)
         norm.weight.copy_(torch.tensor(weight))
-        first = rotated(student, norm(q).tolist(), 2)
-        last = norm(rotated(student, q.tolist(), 2))
+        first = rotated(mine, norm(q).tolist(), 2)
+        last = norm(rotated(mine, q.tolist(), 2))
         print(f"norm weight {weight}")
         print(f"   norm, then rotate {row(first)}\n   rotate, then norm {row(last)}")
         differs.append(distance(last, first) > 1e-3)
@@ -399,25 +464,28 @@ def which_comes_first(student: Any) -> None:
 #
 # SiLU lets large positive numbers through, stops large negative ones, and dips below zero between.
 #
-# SiLU 放行大的正数，挡住大的负数，中间略低于零。
+# SiLU 放行大的正数，把大的负数压到接近零，中间略低于零。
 
 # %%
-z = torch.tensor([-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0])
-for label, values in {
-    "z": z,
-    "sigmoid": z.sigmoid(),
+z = torch.linspace(-5, 5, 200)
+plt.figure(figsize=(6, 3))
+for name, curve in {
+    "sigmoid": torch.sigmoid(z),
     "silu": F.silu(z),
     "gelu": F.gelu(z),
     "relu": F.relu(z),
 }.items():
-    print(f"{label:8}", row(values))
+    plt.plot(z, curve, label=name)
+plt.ylim(-0.5, 3)
+plt.axhline(0, color="black", linewidth=0.5)
+plt.legend()
+plt.show()
 
 
 # %%
-@experiment
-def a_gate_of_one_number(student: Any) -> None:
-    """Hidden and intermediate size 1: gate -2, up 0.5, down 1."""
-    layer = student.Qwen3MLP(Qwen3Config(9, 1, 1, 1, 1, 1, head_dim=2))
+with your_code("lab2") as mine:
+    # Hidden and intermediate size 1: gate -2, up 0.5, down 1.
+    layer = mine.Qwen3MLP(Qwen3Config(9, 1, 1, 1, 1, 1, head_dim=2))
     for name, value in {"gate_proj": -2.0, "up_proj": 0.5, "down_proj": 1.0}.items():
         getattr(layer, name).weight.fill_(value)
     got = layer(torch.ones(1)).item()
@@ -428,10 +496,9 @@ def a_gate_of_one_number(student: Any) -> None:
 
 
 # %%
-@experiment
-def gate_and_up_are_not_alike(student: Any) -> None:
-    """Swapping the weights must change the output; a shut gate must silence it."""
-    layer = student.Qwen3MLP(SMALL)
+with your_code("lab2") as mine:
+    # Swapping the weights must change the output; a shut gate must silence it.
+    layer = mine.Qwen3MLP(SMALL)
     x = torch.randn(4, 11, 40)
     before = layer(x)
     gate, up = layer.gate_proj.weight.clone(), layer.up_proj.weight.clone()
@@ -454,52 +521,96 @@ def gate_and_up_are_not_alike(student: Any) -> None:
 
 
 # %%
-@experiment
-def parameters(student: Any) -> None:
-    """Your count against the published models."""
-    counts = student.count_parameters(MODELS["8B"])
-    for key, value in counts.items():
-        bar = "#" * round(40 * value / 8_190_735_360)
-        print(f"{key:10} {value:14,} {bar if key != 'total' else ''}".rstrip())
-    right = {"0.6B": 596_049_920, "1.7B": 1_720_574_976, "4B": 4_022_468_096}
-    right |= {"8B": 8_190_735_360, "14B": 14_768_307_200, "32B": 32_762_123_264}
-    print()
-    ok = True
-    for name, total in right.items():
-        yours = student.count_parameters(MODELS[name])["total"]
-        ok &= yours == total
+with your_code("lab2") as mine:
+    # Your count against the published models.
+    counts = {name: mine.count_parameters(c) for name, c in MODELS.items()}
+    parts = ["embedding", "attention", "mlp", "norm", "lm_head"]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8))
+    for axes, whole in ((left, False), (right, True)):
+        below = torch.zeros(len(MODELS))
+        for part in parts:
+            sizes = torch.tensor([float(count[part]) for count in counts.values()])  # [models]
+            totals = torch.tensor([float(count["total"]) for count in counts.values()])
+            height = sizes / totals if whole else sizes / 1e9
+            axes.bar(list(MODELS), height, bottom=below, label=part)
+            below = below + height
+    left.set(title="parameters, in billions")
+    right.set(title="shares", ylim=(0, 1))
+    left.legend()
+    plt.show()
+    published = {"0.6B": 596_049_920, "1.7B": 1_720_574_976, "4B": 4_022_468_096}
+    published |= {"8B": 8_190_735_360, "14B": 14_768_307_200, "32B": 32_762_123_264}
+    for name, total in published.items():
+        yours = counts[name]["total"]
         print(f"{name:5} {yours:14,}  off by {yours - total:,}")
-    print(verdict(ok))
+    print(verdict(all(counts[name]["total"] == total for name, total in published.items())))
 
+# %% [markdown]
+# A quarter of Qwen3-0.6B is embedding; tied, it serves as the head, too. From 8B on the two are
+# separate. The larger the model, the more of it is MLP.
+#
+# Qwen3-0.6B 的四分之一是词嵌入；共享权重时，它兼作输出头。从 8B 起，两者分开。模型越大，
+# MLP 占得越多。
 
 # %%
-@experiment
-def memory_of_the_weights(student: Any) -> None:
-    """Bytes, gigabytes (10^9) and gibibytes (2^30) are three different numbers."""
+with your_code("lab2") as mine:
+    # Bytes, gigabytes (10^9) and gibibytes (2^30) are three different numbers.
     for dtype in ("float32", "bfloat16"):
-        size = student.weight_bytes(MODELS["8B"], dtype)
+        size = mine.weight_bytes(MODELS["8B"], dtype)
         print(f"8B in {dtype:8}: {size:14,} bytes = {size / 1e9:.2f} GB = {size / 2**30:.2f} GiB")
-    print(verdict(student.weight_bytes(MODELS["8B"], "bfloat16") == 16_381_470_720))
+    weights = [mine.weight_bytes(c, "bfloat16") / 2**30 for c in MODELS.values()]  # GiB
+    caches = [mine.kv_cache_bytes(c, 32_768, 4, "bfloat16") / 2**30 for c in MODELS.values()]
+    plt.figure(figsize=(6, 3.4))
+    plt.bar(list(MODELS), weights, label="weights, bfloat16")
+    plt.bar(list(MODELS), caches, bottom=weights, label="KV cache, 4 x 32,768 tokens")
+    for size in (24, 80):
+        plt.axhline(size, color="black", linestyle=":", linewidth=1)
+        plt.text(-0.4, size + 1, f"a GPU of {size} GiB")
+    plt.ylabel("GiB")
+    plt.legend(loc="center left")
+    plt.show()
+    print(verdict(mine.weight_bytes(MODELS["8B"], "bfloat16") == 16_381_470_720))
 
+# %% [markdown]
+# The weights are there once; the cache grows with every token of every conversation. Shared
+# key/value heads make it smaller, and nothing else: with as many kv heads as query heads (dotted)
+# Qwen3-32B would need eight times as much.
+#
+# 权重只有一份；缓存则随每个对话的每个 token 增长。共享键值头只缩小缓存：
+# 若键值头与查询头一样多（虚线），Qwen3-32B 的缓存会是现在的八倍。
 
 # %%
-@experiment
-def memory_of_the_cache(student: Any) -> None:
-    """At which length do four conversations need more memory than the weights?"""
-    for tokens in (1, 1_000, 8_192, 32_768):
-        size = student.kv_cache_bytes(MODELS["8B"], tokens, 4, "bfloat16")
-        print(f"8B, 4 sequences of {tokens:6,} tokens: {size / 2**30:8.4f} GiB")
-    one = [student.kv_cache_bytes(MODELS[name], 1, 1, "bfloat16") for name in ("0.6B", "4B", "8B")]
+with your_code("lab2") as mine:
+    lengths = [1, 8_192, 16_384, 24_576, 32_768]
+    plt.figure(figsize=(6.5, 3.8))
+    for color, name in enumerate(("0.6B", "8B", "32B")):
+        shared = MODELS[name]
+        alone = replace(shared, num_key_value_heads=shared.num_attention_heads)
+        for config, style in ((shared, "-"), (alone, ":")):
+            sizes = [mine.kv_cache_bytes(config, n, 1, "bfloat16") / 2**30 for n in lengths]
+            label = f"{name}: {config.num_key_value_heads} kv heads"
+            plt.plot(lengths, sizes, style, color=f"C{color}", label=label)
+    plt.xlabel("tokens of one conversation")
+    plt.ylabel("KV cache, GiB")
+    plt.legend()
+    plt.show()
+    one = [mine.kv_cache_bytes(MODELS[name], 1, 1, "bfloat16") for name in ("0.6B", "4B", "8B")]
     print("bytes per token for 0.6B, 4B, 8B:", one)
     print(verdict(one == [114_688, 147_456, 147_456]))
-
 
 # %% [markdown]
 # ## 10. And now? · 接下来
 #
-# Everything as expected? These experiments are not the checks: run `make test LAB=2`, and when all
-# of it passes, `make chat LAB=2 PROMPT="Call me"`. Then try to break it: swap norm and rotation on
-# purpose, and see which of the pictures above notices, and which does not.
+# Everything as expected? These experiments are not the checks: the next cells run those on your
+# saved files. When all of it passes, `make chat LAB=2 PROMPT="Call me"`. Then try to break it: swap
+# norm and rotation on purpose, and see which of the pictures above notices, and which does not.
 #
-# 全部符合预期？这些实验并不等于评分：请运行 `make test LAB=2`，全部通过后再运行
-# `make chat LAB=2 PROMPT="Call me"`。然后试着故意改错，看看上面哪些图能发现，哪些发现不了。
+# 全部符合预期？这些实验并不等于评分：下面的单元用你保存的文件运行检查，
+# 全部通过后再运行 `make chat LAB=2 PROMPT="Call me"`。然后试着故意改错，看看上面哪些图能发现，
+# 哪些发现不了。
+
+# %%
+# %check lab2
+
+# %%
+# %hint lab2

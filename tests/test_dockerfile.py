@@ -92,7 +92,7 @@ def test_commands_in_its_comment_are_ours() -> None:
     runs = re.findall(r"docker run .*? qwen3-labs (.*)", comment)
     assert len(runs) == 2
     for run in runs:
-        arguments = _parser().parse_args(shlex.split(run))
+        arguments = _parser({}).parse_args(shlex.split(run))
         assert arguments.command in ("doctor", "grade")
     assert "/in:ro" in comment and "/out" in comment
 

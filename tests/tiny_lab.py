@@ -20,7 +20,7 @@ files = ["answer.py", "side.py"]
 given = ["labs.given.config"]
 [limits]
 cpu_seconds = 1.5
-wall_seconds = 5
+wall_seconds = 8
 memory_mib = 512
 """
 EXERCISE = """

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from autograder.authoring import prove_cases, prove_lab, prove_sources, prove_words
+from autograder.authoring import (
+    hidden_counts,
+    prove_banks,
+    prove_cases,
+    prove_handout,
+    prove_lab,
+    prove_sources,
+    prove_terms,
+    prove_words,
+    spots,
+    translations,
+)
 from autograder.authoring.place import NotProvedError, Place
 
 MAX_BREACHES = 12  # shown per promise
@@ -46,13 +57,19 @@ PROMISES = (
     Promise("stubs keep every signature and docstring", prove_sources.other_faces),
     Promise("every function of a stub is a TODO", prove_lab.told_bodies),
     Promise("notebooks are what their sources give", prove_sources.stale_notebooks),
+    Promise("spot-the-error questions are what their source gives", spots.stale),
     Promise("no line of the solution stands where students read", prove_sources.leaks),
     Promise("every exercise has TODO, checks and hint", prove_words.exercises),
     Promise("every check is described in two languages", prove_words.docstrings),
     Promise("every message says the same in two languages", prove_words.messages),
     Promise("every message that code asks for exists", prove_words.absent_messages),
+    Promise("the handout has every part, and the points of lab.toml", prove_handout.breaches),
+    Promise("Chinese pages are made of the English as it stands", translations.breaches),
+    Promise("pages and messages use the words of the glossary", prove_terms.breaches),
     Promise("checks and recipes belong together", prove_cases.unmatched),
     Promise("public cases are what their recipes give", prove_cases.stale),
+    Promise("the number of hidden cases is told as it is", hidden_counts.stale),
+    Promise("fingerprints are those of the listed mistakes", prove_banks.stale),
     Promise("stubs score 0 and solutions 100, hidden cases included", _scores),
 )
 

@@ -1,4 +1,4 @@
-"""``build``: writes what is generated (stubs, public cases, notebooks), and says what it did."""
+"""``build``: writes everything that is generated for a lab, and says what it did."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.authoring import prove_cases, stubs
+from autograder.authoring import (
+    fingerprints,
+    hidden_counts,
+    pair_fingerprints,
+    prove_cases,
+    spots,
+    stubs,
+)
 from autograder.authoring.place import Place
 from autograder.authoring.stubs import Fate
+from autograder.diagnosis import bank
 from autograder.reference import cases
 
 
@@ -29,7 +37,7 @@ def run(lab_name: str, *, force: bool = False) -> int:
 
 
 def build(place: Place, *, force: bool = False) -> Iterator[str]:
-    """Write stubs, public cases and notebooks; what is right already stays untouched.
+    """Write stubs, cases, questions, fingerprints, notebooks; what is right already stays.
 
     Yields:
         One line per file: what became of it, its path, and why it was left alone.
@@ -39,6 +47,13 @@ def build(place: Place, *, force: bool = False) -> Iterator[str]:
         if fate is Fate.LEFT:
             yield "           it was changed by hand; --force overwrites it"
     yield _line(place, place.cases, write_cases(place))
+    count = hidden_counts.target(place)
+    yield _line(place, count, _written(count, hidden_counts.made(place)))
+    questions = spots.made(place)
+    if questions is not None:
+        yield _line(place, spots.target(place), _written(spots.target(place), questions))
+    if place.misconceptions.exists():
+        yield from banks(place)
     if not place.notebooks:
         return
     if importlib.util.find_spec("nbformat") is None:
@@ -64,10 +79,35 @@ def write_cases(place: Place) -> Fate:
         kept, known = (), False
     if known and not list(prove_cases.differences(kept, made)):
         return Fate.UNCHANGED
-    part = place.cases.with_name(f"{place.cases.name}.{os.getpid()}")
-    part.write_bytes(cases.dump(made, torch_release=prove_cases.torch_release()))
-    part.replace(place.cases)
+    _write(place.cases, cases.dump(made, torch_release=prove_cases.torch_release()))
     return Fate.WRITTEN
+
+
+def banks(place: Place) -> Iterator[str]:
+    """Write the banks of fingerprints, unless they were made of what is there now."""
+    singles = None
+    if not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place)):
+        singles = fingerprints.build(place)
+        _write(place.fingerprints, bank.dump(singles))
+    yield _line(place, place.fingerprints, Fate.WRITTEN if singles else Fate.UNCHANGED)
+    pairs_stale = not fingerprints.is_made_of(place.pairs, fingerprints.made_of(place))
+    if pairs_stale:
+        made = pair_fingerprints.build(place, singles or bank.load(place.fingerprints))
+        _write(place.pairs, bank.dump(made))
+    yield _line(place, place.pairs, Fate.WRITTEN if pairs_stale else Fate.UNCHANGED)
+
+
+def _written(path: Path, text: str) -> Fate:
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return Fate.UNCHANGED
+    _write(path, text.encode())
+    return Fate.WRITTEN
+
+
+def _write(path: Path, blob: bytes) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_bytes(blob)
+    part.replace(path)
 
 
 def _line(place: Place, path: Path, fate: Fate) -> str:

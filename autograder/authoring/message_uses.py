@@ -17,6 +17,7 @@ from autograder.authoring.place import read
 
 _MAKERS = ("Message", "CheckFailed")
 _LABEL = re.compile(r"""\blabel\(\s*["'](\w+)["']""")
+_SAY = re.compile(r"""\bsay\(\s*["'](\w+)["']\s*[,)]""")  # in the page of the class
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -56,6 +57,8 @@ def uses(root: Path) -> Iterator[Use]:
         for number, line in enumerate(read(path).splitlines(), 1):
             for name in _LABEL.findall(line):
                 yield Use(path, number, f"report.{name}")
+            for name in _SAY.findall(line):
+                yield Use(path, number, f"dashboard.{name}")
 
 
 def _calls(path: Path, tree: ast.Module, known: dict[str, _Forwarder]) -> Iterator[Use]:

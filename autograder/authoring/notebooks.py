@@ -5,7 +5,8 @@ in, and compared by the audit. Both are the same every time: cell ids come from 
 there are no outputs, timestamps or version numbers.
 
 Format: ``# %%`` opens a code cell, ``# %% [markdown]`` a text cell whose lines begin with
-``#``; words after the marker are a title for the reader of the source and are dropped.
+``#``; words after the marker are a title for the reader of the source and are dropped. A line
+``# %check lab2`` in a code cell is the magic ``%check lab2``, which no Python source can hold.
 Source: the nbformat 4.5 specification; the percent format as Spyder, VS Code and jupytext
 read it.
 """
@@ -23,6 +24,7 @@ import nbformat.v4
 
 _v4: Any = nbformat.v4  # its functions carry no annotations
 _MARKER = re.compile(r"^# %%(?:\s+\[(?P<kind>[^\]]*)\])?(?:\s.*)?$")
+_MAGIC = re.compile(r"^# (?=%[a-z])")
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def _finish(source: Path, kind: str, start: int, lines: list[str]) -> list[Cell]
     """The cell opened at line ``start``, or nothing where there is no text."""
     if kind == "markdown":
         lines = [_uncomment(source, start + n, line) for n, line in enumerate(lines, start=1)]
+    else:
+        lines = [_MAGIC.sub("", line) for line in lines]
     text = "\n".join(lines).strip("\n").rstrip()
     return [Cell(kind, text, start)] if kind and text else []
 

@@ -60,9 +60,37 @@ class Place:
         return self.folder / "cases.safetensors"
 
     @property
+    def misconceptions(self) -> Path:
+        """The list of known mistakes."""
+        return self.solution / "misconceptions.toml"
+
+    @property
+    def fingerprints(self) -> Path:
+        """The bank of single mistakes, which students get too."""
+        return self.folder / "fingerprints.bank"
+
+    @property
+    def pairs(self) -> Path:
+        """The bank of two mistakes at once, for graders."""
+        return self.solution / "pairs.bank"
+
+    @property
     def notebooks(self) -> tuple[Path, ...]:
-        """The sources of the lab's notebooks; each is generated beside its source."""
-        return tuple(sorted((self.root / "notebooks").glob(f"{self.name}*.py")))
+        """The sources of the lab's notebooks, and of those that belong to no lab.
+
+        Each is generated beside its source.
+        """
+        found = sorted((self.root / "notebooks").glob("*.py"))
+        return tuple(one for one in found if self._reads(one))
+
+    def _reads(self, path: Path) -> bool:
+        return path.name.startswith(self.name) or not path.name.startswith("lab")
+
+    @property
+    def built_notebooks(self) -> tuple[Path, ...]:
+        """The notebooks that lie there, whether they have a source or not."""
+        found = sorted((self.root / "notebooks").glob("*.ipynb"))
+        return tuple(one for one in found if self._reads(one))
 
     def shown(self, path: Path) -> str:
         """``path`` as a reader of the checkout knows it."""

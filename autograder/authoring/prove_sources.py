@@ -86,7 +86,7 @@ def stale_notebooks(place: Place) -> Iterator[str]:
         target = source.with_suffix(".ipynb")
         if notebooks.stale(source, target):
             yield f"{place.shown(target)} is not what {source.name} gives; {BUILD}"
-    for target in sorted((place.root / "notebooks").glob(f"{place.name}*.ipynb")):
+    for target in place.built_notebooks:
         if target.with_suffix(".py") not in place.notebooks:
             yield f"{place.shown(target)} has no source; add {target.stem}.py, or delete it"
 
@@ -117,9 +117,12 @@ def _readable(place: Place) -> Iterator[Path]:
     yield from sorted(place.folder.glob("*.md"))
     yield from sorted(place.folder.glob("checks/*.py"))
     yield place.folder / "lab.toml"
-    yield from sorted((place.root / "notebooks").glob(f"{place.name}*.py"))
-    yield from sorted((place.root / "notebooks").glob(f"{place.name}*.ipynb"))
+    yield from sorted(place.folder.glob("*.json"))
+    # Those of other labs, too: what is an exercise here may be of use there.
+    yield from sorted((place.root / "notebooks").glob("*.py"))
+    yield from sorted((place.root / "notebooks").glob("*.ipynb"))
     yield from sorted(place.root.glob("README*.md"))
+    yield from sorted((place.root / "labs").glob("*.md"))
 
 
 def _text_of(path: Path) -> str:

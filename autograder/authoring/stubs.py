@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from enum import Enum
 from pathlib import Path
 
 from autograder.authoring.markers import stub_of
+from autograder.course import handed_out
+from autograder.course.handed_out import is_untouched as is_untouched
 from autograder.course.labfile import SOLUTIONS
 from autograder.course.records import Lab
-
-_MARK = "# Generated from the course's sources"
 
 
 class Fate(Enum):
@@ -33,14 +32,8 @@ def stubs(lab: Lab, solutions: Path = SOLUTIONS) -> dict[str, str]:
     for name in lab.files:
         text = (solutions / lab.name / name).read_text(encoding="utf-8")
         body = stub_of(text, name, hints)
-        made[name] = f"{_MARK} (stub {_digest(body)}): fill in the TODOs.\n{body}"
+        made[name] = handed_out.with_banner(body)
     return made
-
-
-def is_untouched(text: str) -> bool:
-    """Whether a file is a stub as it was generated, whatever release it came from."""
-    first, _, body = text.partition("\n")
-    return first == f"{_MARK} (stub {_digest(body)}): fill in the TODOs."
 
 
 def write(lab: Lab, solutions: Path = SOLUTIONS, *, force: bool = False) -> dict[Path, Fate]:
@@ -65,7 +58,3 @@ def write(lab: Lab, solutions: Path = SOLUTIONS, *, force: bool = False) -> dict
         else:
             fates[path] = Fate.LEFT
     return fates
-
-
-def _digest(body: str) -> str:
-    return hashlib.sha256(body.encode()).hexdigest()[:12]

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autograder.cli.class_run import OUTPUTS
 from autograder.cli.grade import read_class
-from autograder.cli.human import for_a_human
+from autograder.cli.human import ForAHuman
 from autograder.cli.say import say
 from autograder.course import labfile
 from autograder.course.plain import message_from_plain
 from autograder.course.records import CheckResult, ClassRecord, HandIn, Lab, Submission
-from autograder.grading import outfolder, overrides, prepare, secret
+from autograder.grading import late, outfolder, overrides, prepare, secret
 from autograder.grading.engine import (
     Engine,
     EngineError,
@@ -23,8 +22,11 @@ from autograder.grading.engine import (
     kept_name,
     order_of,
 )
+from autograder.grading.gather import OUTPUTS
+from autograder.intake.extensions import Clock
 from autograder.report import write
-from autograder.report.table import class_table
+from autograder.report.one_pass import Summary, look
+from autograder.report.table import ClassTable
 from autograder.sandbox.kept import KeptTransport, hand_in_of
 
 
@@ -36,15 +38,27 @@ def report(out: Path, language: str) -> int:
     """
     read_class(out)  # before a folder of that name is made
     with outfolder.claimed(out):
-        return _written(read_class(out), out, language)
+        record = read_class(out)
+        shown = _Shown(record, out, language)
+        look(record.hand_ins, shown.summaries)
+        shown.end()
+        return 0
 
 
-def rescore(out: Path, decisions: Path | None, secret_file: Path | None, language: str) -> int:
+def rescore(
+    out: Path,
+    decisions: Path | None,
+    secret_file: Path | None,
+    language: str,
+    *,
+    course: Path | None = None,
+) -> int:
     """Apply the lab's points, limits and cases of today, and overrides, to a graded class.
 
     Checks are judged again on what the hand-ins answered when ``grade --keep-outputs`` asked
     them; of hand-ins without kept outputs, or with those of other files than were graded last,
-    the results stay, and only overrides are applied.
+    the results stay, and only overrides are applied. What lateness costs follows ``course``;
+    without one, the rules by which the class was graded.
 
     Returns:
         As ``grade`` does.
@@ -58,6 +72,7 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
         record = read_class(out)
         lab = labfile.load(labfile.find_lab(record.lab.name))
         decided = overrides.read(decisions or out / overrides.NAME, lab)
+        rules = late.read(course, lab) if course else record.late_rules
         kept = _kept(record.hand_ins, out / OUTPUTS)
         judged: dict[str, HandIn] = {}
         if kept:
@@ -69,13 +84,17 @@ def rescore(out: Path, decisions: Path | None, secret_file: Path | None, languag
         if len(judged) < len(record.hand_ins):
             without = [h.student for h in record.hand_ins if h.student not in judged]
             say(language, "not_kept", students=outfolder.named(without))
+        clock = Clock(rules)
         hand_ins = tuple(
-            overrides.applied(judged.get(h.student, h), decided) for h in record.hand_ins
+            overrides.applied(clock.timed(judged.get(h.student, h)), decided)
+            for h in record.hand_ins
         )
-        record = replace(record, lab=lab, hand_ins=hand_ins)
-        write.class_files(record, out)
-        _written(record, out, language)
-        return for_a_human(record, language, decided)
+        record = replace(record, lab=lab, hand_ins=hand_ins, late_rules=rules)
+        human = ForAHuman(lab, decided, rules, record.missing)
+        shown = _Shown(record, out, language)
+        write.class_files(record, out, [*shown.summaries, human])
+        shown.end()
+        return human.said(language)
 
 
 def _kept(hand_ins: Sequence[HandIn], folder: Path) -> dict[str, HandIn]:
@@ -125,7 +144,9 @@ def _judged(
             stay = [mark for mark in old.marks if not mark.key.startswith("check.forbidden")]
             marks = (*hand_in.marks, *stay)
             results = _with_old_reasons(hand_in.results, old.results)
-            found[old.student] = replace(old, results=results, marks=marks)
+            found[old.student] = replace(
+                old, results=results, marks=marks, findings=hand_in.findings
+            )
     return found
 
 
@@ -151,8 +172,18 @@ def _submissions(kept: Mapping[str, HandIn], folder: Path) -> Iterator[Submissio
         yield Submission(student, told["files"], (), problems)
 
 
-def _written(record: ClassRecord, out: Path, language: str) -> int:
-    for hand_in in record.hand_ins:
-        write.student_reports(record, hand_in, out, language)
-    print(class_table(record, language))
-    return 0
+class _Shown:
+    """Every student's reports, the class's pages, and the table on the terminal."""
+
+    def __init__(self, record: ClassRecord, out: Path, language: str) -> None:
+        self._record, self._out, self._language = record, out, language
+        self._table = ClassTable(record.lab, language)
+        self._overview = write.Overview(record.lab)
+        reports = write.Reports(record, out, language)
+        self.summaries: tuple[Summary, ...] = (reports, self._table, self._overview)
+
+    def end(self) -> None:
+        """All hand-ins were taken."""
+        told = self._overview.write(self._record, self._out, self._language)
+        table = self._table.text(self._record.isolation, self._record.missing)
+        print(table, *told, sep="\n")

@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autograder.cli import chat_whole
+from autograder.course import labfile
+from autograder.course.labfile import LabError
 from autograder.course.load_lab import StudentModules
+from autograder.course.records import Lab
+from autograder.course.text import Text, ToldError
+from autograder.report.next_step import number_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -19,14 +25,38 @@ if TYPE_CHECKING:
 CLASSES = {"attention": "Qwen3Attention", "mlp": "Qwen3MLP"}
 
 
-class ChatError(Exception):
+class ChatError(ToldError):
     """Something to tell the student: a sentence in English and one in Chinese."""
 
-    def __init__(self, english: str, chinese: str) -> None:
-        super().__init__(f"{english}\n{chinese}")
+
+def can_talk(lab: Lab) -> bool:
+    """Whether a lab builds both classes: then its checks make them by these very names.
+
+    Where they are split over ranks, no single process can talk.
+    """
+    checks = [p.read_text(encoding="utf-8") for p in sorted((lab.folder / "checks").glob("*.py"))]
+    named = [f"{module}.{name}" for module, name in CLASSES.items()]
+    split = any("student.ranks(" in text for text in checks)
+    return not split and all(any(name in text for text in checks) for name in named)
 
 
-def run(files: Mapping[str, str], checkpoint: Path, prompt: str, max_new_tokens: int) -> int:
+def nobody_to_talk_to(lab: Lab) -> LabError:
+    """For a lab that has no chat: which ones have."""
+    labs = (labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml")))
+    able = [number_of(one) for one in labs if can_talk(one)]
+    return LabError(
+        f"{lab.name} has no chat; labs {', '.join(able)} have: make chat LAB={able[0]}",
+        f"{lab.name} 没有聊天功能；实验 {'、'.join(able)} 有：make chat LAB={able[0]}",
+    )
+
+
+def run(
+    files: Mapping[str, str],
+    checkpoint: Path,
+    prompt: str,
+    max_new_tokens: int,
+    language: str = "",
+) -> int:
     """Continue a prompt greedily with a student's code and print the text as it comes.
 
     Args:
@@ -34,27 +64,30 @@ def run(files: Mapping[str, str], checkpoint: Path, prompt: str, max_new_tokens:
         checkpoint: folder in Hugging Face format with a ``tokenizer.json``.
         prompt: the text to continue.
         max_new_tokens: how many tokens to add.
+        language: of messages; both languages for none.
 
     Returns:
         0, or 1 after a friendly message on stderr, or 130 when interrupted by the keyboard.
     """
     try:
         with _importable(files) as modules:
-            _talk(modules, checkpoint, prompt, max_new_tokens)
+            _talk(modules, checkpoint, prompt, max_new_tokens, language)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         raise  # the reader of our output has gone, which is nobody's mistake
     except ChatError as error:
-        print(error, file=sys.stderr)
+        print(_in(error.said, language), file=sys.stderr)
     except BaseException as error:  # a hand-in may raise anything, SystemExit too
-        print(_explain(error, files), file=sys.stderr)
+        print(_explain(error, files, language), file=sys.stderr)
     else:
         return 0
     return 1
 
 
-def _talk(modules: StudentModules, checkpoint: Path, prompt: str, max_new_tokens: int) -> None:
+def _talk(
+    modules: StudentModules, checkpoint: Path, prompt: str, max_new_tokens: int, language: str
+) -> None:
     # Imported late: these take a second, and `--help` must not wait for torch.
     try:
         from tokenizers import Tokenizer
@@ -92,12 +125,21 @@ def _talk(modules: StudentModules, checkpoint: Path, prompt: str, max_new_tokens
             f"聊天还需要 {'、'.join(f'{name}.py' for name in missing)}。",
         )
     attention_cls, mlp_cls = (_class(modules, module, name) for module, name in CLASSES.items())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that has no “ is no reason to stop
+    if chat_whole.MODEL in modules.files.values():  # a lab whose model is the student's own
+        streamed = chat_whole.Streamed(tokenizer, tokens)
+        load, own = (_class(modules, "model", n) for n in ("load_hf_checkpoint", "generate"))
+        parts = attention_cls, mlp_cls
+        speed = chat_whole.talk(
+            load, own, parts, checkpoint, streamed, prompt, tokens, max_new_tokens
+        )
+        print(_in(speed, language))
+        return
     try:
         model = load_model(checkpoint, attention_cls, mlp_cls)
     except CheckpointError as error:
         raise ChatError(*str(error).split("\n", 1)) from None
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that has no “ is no reason to stop
     pieces = stream_text(tokenizer, tokens, generate(model, tokens, max_new_tokens))
     try:
         # The prompt waits for the first piece: before that, an error may be all there is to say.
@@ -119,17 +161,14 @@ def stream_text(
     One character may be spread over several byte-level tokens; its bytes are held back until
     it is whole.
     """
-    tokens = list(prompt)
-    shown = len(tokenizer.decode(tokens))
-    text = ""
+    streamed = chat_whole.Streamed(tokenizer, prompt)
     for token in new_tokens:
-        tokens.append(token)
-        text = tokenizer.decode(tokens)
-        if not text.endswith("\ufffd"):
-            yield text[shown:]
-            shown = len(text)
-    if text[shown:]:
-        yield text[shown:]
+        piece = streamed.add(token)
+        if piece:
+            yield piece
+    rest = streamed.rest()
+    if rest:
+        yield rest
 
 
 @contextmanager
@@ -159,14 +198,19 @@ def _importable(files: Mapping[str, str]) -> Iterator[StudentModules]:
 def _class(modules: StudentModules, module: str, name: str) -> Any:
     found = getattr(modules.module(f"{module}.py"), name, None)
     if found is None:
+        kind = "class" if name[0].isupper() else "function"
         raise ChatError(
-            f"{module}.py has no class {name}; it must keep the name it had in the hand-out.",
-            f"{module}.py 里没有 {name} 这个类；请保留发下来时的名字。",
+            f"{module}.py has no {kind} {name}; it must keep the name it had in the hand-out.",
+            f"{module}.py 里没有 {name}；请保留发下来时的名字。",
         )
     return found
 
 
-def _explain(error: BaseException, files: Mapping[str, str]) -> str:
+def _in(text: Text, language: str) -> str:
+    return text.in_(language) if language else f"{text.en}\n{text.zh}"
+
+
+def _explain(error: BaseException, files: Mapping[str, str], language: str) -> str:
     """Say in a few lines what went wrong, and at which line of the student."""
     place = _place(error, files)
     text = str(error)
@@ -174,20 +218,23 @@ def _explain(error: BaseException, files: Mapping[str, str]) -> str:
         todo = text.removeprefix("TODO ").split(":")[0] + (
             f" ({place.splitlines()[0]})" if place else ""
         )
-        return (
-            f"Not yet: fill in {todo}, then come back to chat.\n"
-            f"还差一步：请先完成 {todo}，然后再来聊天。"
+        not_yet = Text(
+            f"Not yet: fill in {todo}, then come back to chat.",
+            f"还差一步：请先完成 {todo}，然后再来聊天。",
         )
+        return _in(not_yet, language)
     said = f"{type(error).__name__}: {text}"
     if place:
-        return f"Your code stopped here / 你的代码在这里出错：\n{place}\n{said}"
+        here = Text("Your code stopped here:", "你的代码在这里出错：")
+        return f"{_in(here, language)}\n{place}\n{said}"
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return (
+    around = Text(
         "Your code ran, but the model around it could not go on with what it returned; "
-        "compare the shapes with the docstrings.\n"
-        "你的代码运行完了，但外层模型无法使用它返回的结果；请对照文档字符串检查形状。\n"
-        f"{Path(last.filename).name}:{last.lineno}: {last.line}\n{said}"
+        "compare the shapes with the docstrings.",
+        "你的代码运行完了，但外层模型无法使用它返回的结果；请对照文档字符串检查形状。",
     )
+    where = f"{Path(last.filename).name}:{last.lineno}: {last.line}"
+    return f"{_in(around, language)}\n{where}\n{said}"
 
 
 def _place(error: BaseException, files: Mapping[str, str]) -> str:

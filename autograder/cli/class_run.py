@@ -3,57 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from autograder import intake
-from autograder.cli.human import for_a_human, marked
+from autograder.cli.class_end import ClassEnd
+from autograder.cli.counted import Counted
+from autograder.cli.human import marked
 from autograder.cli.say import say
+from autograder.cli.wanted import Wanted
 from autograder.course.records import (
-    CheckResult,
     ClassRecord,
     HandIn,
     Isolation,
     Lab,
+    LateRules,
     Message,
     Student,
     Submission,
 )
 from autograder.course.score import score_of
-from autograder.grading import journal, outfolder, overrides, prepare, secret
+from autograder.grading import journal, late, outfolder, overrides, prepare, secret, shards
 from autograder.grading.engine import Engine, EngineError, Options, kept_name
+from autograder.grading.gather import OUTPUTS
+from autograder.grading.shards import Handed, Part, Shard
 from autograder.grading.versions import versions
-from autograder.intake import attempts
 from autograder.intake.enrolment import Enrolment
 from autograder.intake.entry import Entry
 from autograder.report import write
 from autograder.report.escape import line
-from autograder.report.table import class_table
 from autograder.sandbox.kept import hand_in_of
 
+if TYPE_CHECKING:
+    from autograder.grading.cluster import Cluster
+
 LEVELS = ("weak", "medium", "strong")
-OUTPUTS = ".outputs"
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The command line of ``grade``; see ``python -m autograder grade --help``."""
-
-    submissions: Path
-    lab: str
-    out: Path
-    language: str
-    secret_file: Path | None = None
-    jobs: int = 1
-    weights: str | None = None
-    least: str = "strong"
-    resume: bool = False
-    only: tuple[str, ...] = ()
-    keep_outputs: bool = False
-    overrides: Path | None = None
-    pattern: str | None = None
-    attempt: str = "last"  # or "best"
-    roster: Path | None = None
 
 
 class ClassRun:
@@ -68,6 +52,8 @@ class ClassRun:
         missing: tuple[Student, ...],
         remarks: tuple[Message, ...],
         before: ClassRecord | None,
+        listed: Sequence[Entry] = (),
+        rules: LateRules | None = None,
     ) -> None:
         """Read what may be wrong with the command line before anything is graded.
 
@@ -77,6 +63,8 @@ class ClassRun:
             missing: who is on the roster and handed in nothing.
             remarks: what intake has said about the source.
             before: the class that ``--only`` adds to.
+            listed: every attempt of the whole class, of which a shard grades some.
+            rules: about late hand-ins; None where the course has none.
 
         Raises:
             OverrideError: the file of overrides cannot be used.
@@ -92,13 +80,18 @@ class ClassRun:
             raise overrides.OverrideError(f"{path}: there is no such file")
         self._overrides = overrides.read(path, lab)
         self._record = ClassRecord(
-            lab, Isolation("weak", (), "fork"), versions(), (), missing=missing
+            lab, Isolation("weak", (), "fork"), versions(), (), missing=missing, late_rules=rules
         )
-        self._kept = {h.student: h for h in before.hand_ins} if before else {}
         self._before = before
+        self._listed = listed
+        self._again = False  # reports that were written have to be written anew
         self._done: set[str] = set()
         self._book: journal.Journal | None = None
         self._no_weights = Message("check.no_weights")  # or why they could not be used
+        self._counted = Counted(
+            lab, enrolment, self._overrides, wanted.attempt, lambda _: self._no_weights, rules
+        )
+        self._kept = {h.student: self._counted.timed(h) for h in before.hand_ins} if before else {}
 
     def run(self) -> int:
         """Grade all, write what is there whatever happens meanwhile; the exit status."""
@@ -123,7 +116,7 @@ class ClassRun:
         except OSError as error:
             say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
             return 2
-        if not self._done or status == 3:
+        if status == 3 or not (self._done or self._wanted.shard):
             return status
         try:
             return self._finish(status)
@@ -135,6 +128,7 @@ class ClassRun:
 
     def _grade(self) -> int:
         wanted, lab = self._wanted, self._lab
+        late.keep(wanted.out, self._record.late_rules)
         key = secret.find(
             wanted.secret_file, wanted.out, again=wanted.resume or self._before is not None
         )
@@ -153,11 +147,14 @@ class ClassRun:
             order_seed=key,
             keep=(wanted.out / OUTPUTS).resolve() if wanted.keep_outputs else None,
         )
-        with Engine(lab, options) as engine:
+        with self._engine(options) as engine:
             engine.wait_ready()
             if LEVELS.index(engine.isolation.level) < LEVELS.index(wanted.least):
                 say(wanted.language, "too_weak", level=engine.isolation.level, least=wanted.least)
                 return 3
+            if wanted.dask:
+                level, workers = engine.isolation.level, engine.workers
+                say(wanted.language, "cluster", workers=workers, level=level)
             self._record = replace(
                 self._record,
                 isolation=self._weaker(engine.isolation),
@@ -175,7 +172,20 @@ class ClassRun:
                 hand_in = marked(hand_in)
                 book.keep(open_ones.pop(hand_in.student), hand_in)
                 self._take(hand_in)
+            # A worker that joined meanwhile may isolate less; no report may promise more.
+            self._again = self._weaker(engine.isolation) != self._record.isolation
+            self._record = replace(self._record, isolation=self._weaker(engine.isolation))
         return 0
+
+    def _engine(self, options: Options) -> Engine | Cluster:
+        """This machine, or a cluster."""
+        if self._wanted.dask is None:
+            return Engine(self._lab, options)
+        from autograder.grading.cluster import Cluster  # its package is an extra
+
+        return Cluster(
+            self._wanted.dask, self._lab, options, self._wanted.least, len(self._entries)
+        )
 
     def _not_known(
         self,
@@ -200,18 +210,9 @@ class ClassRun:
             return False
         return told.get("files") == dict(submission.files)
 
-    def _reasoned(self, hand_in: HandIn) -> HandIn:
-        """With the reason of this run why checks on real weights were not graded."""
-        return replace(hand_in, results=_with_reason(hand_in.results, self._no_weights))
-
-    def _decided(self, hand_in: HandIn) -> HandIn:
-        """As it is shown: a record of the journal, and what a person has decided."""
-        shown = self._enrolment.completed(self._reasoned(hand_in))
-        return overrides.applied(shown, self._overrides)
-
     def _take(self, hand_in: HandIn) -> None:
         """One more is done: its reports are written at once."""
-        hand_in = self._decided(hand_in)
+        hand_in = self._counted.shown(hand_in)
         self._done.add(hand_in.student)
         if self._wanted.attempt == "last":  # otherwise it may not be the one that counts
             write.student_reports(self._record, hand_in, self._wanted.out, self._wanted.language)
@@ -232,46 +233,54 @@ class ClassRun:
         old = self._before.isolation if self._before else isolation
         return old if LEVELS.index(old.level) < LEVELS.index(isolation.level) else isolation
 
-    def _hand_ins(self) -> Sequence[HandIn]:
-        """What counts, by student: of all that was graded, or of a person's attempts the best.
-
-        Overrides name students as the table of scores does, so they come after that choice.
-        """
-        assert self._book is not None
-        if self._wanted.attempt == "last":
-            return journal.Recorded(self._book, self._done, self._kept, self._decided)
-        before = {s: overrides.applied(hand_in, ()) for s, hand_in in self._kept.items()}
-        graded = journal.Recorded(self._book, self._done, before, self._reasoned)
-        best = attempts.best(self._lab, graded)
-        shown = map(self._enrolment.completed, best)
-        return [overrides.applied(hand_in, self._overrides) for hand_in in shown]
-
     def _finish(self, status: int) -> int:
         """Write the class's files, say what a human has to look at."""
         wanted, language = self._wanted, self._wanted.language
         if status and outfolder.students(wanted.out) - self._done - set(self._kept):
             return status  # what stands there is whole, and of more than this run has done
-        self._record = replace(self._record, hand_ins=self._hand_ins())
-        if wanted.attempt == "best" and not status:  # before the end another one may count
-            for hand_in in self._record.hand_ins:
-                write.student_reports(self._record, hand_in, wanted.out, language)
-        files = write.class_files(self._record, wanted.out)
-        if status:
-            return status
-        print(class_table(self._record, wanted.language))
-        say(language, "written", out=wanted.out, files=", ".join(path.name for path in files))
-        isolation = self._record.isolation
-        say(language, "isolation", level=isolation.level, layers=", ".join(isolation.layers))
-        if self._enrolment.listed:
-            others = [h.student for h in self._record.hand_ins if not self._enrolment.knows(h)]
-            if others:
-                say(language, "not_on_roster", students=outfolder.named(others))
-        return for_a_human(self._record, language, self._overrides, self._remarks)
+        assert self._book is not None
+        hand_ins = self._counted.of_class(self._book, self._done, self._kept)
+        record = replace(self._record, hand_ins=hand_ins)
+        # With the best attempt, before the end another one may count.
+        reports = (wanted.attempt == "best" or self._again) and not status
+        end = ClassEnd(
+            wanted.out,
+            language,
+            self._enrolment,
+            self._overrides,
+            self._remarks,
+            reports=reports,
+            elsewhere=self._elsewhere() if wanted.shard else (),
+        )
+        written = end.write(record, whole=not status)
+        if wanted.shard and not status:
+            self._write_part(wanted.shard)
+        return status or written
 
+    def _elsewhere(self) -> list[Student]:
+        """Everybody who has handed in, whatever shard they are in."""
+        return [one for e in self._listed for one in (*e.origin.students, Student(e.student))]
 
-def _with_reason(results: tuple[CheckResult, ...], reason: Message) -> tuple[CheckResult, ...]:
-    """Say why checks on real weights were not graded: none were given, or they do not load."""
-    return tuple(
-        replace(r, message=reason) if r.message and r.message.key == "check.no_weights" else r
-        for r in results
-    )
+    def _write_part(self, shard: Shard) -> None:
+        """Say what this part is, for ``merge``."""
+        record, lab = self._record, self._lab
+        own = shard.own(self._listed)
+        part = Part(
+            shard,
+            lab.name,
+            shards.digest_of_lab(lab),
+            journal.context(lab, (), {}).hex(),
+            secret.remembered(self._wanted.out),
+            shards.digest_of_source(self._listed),
+            self._wanted.attempt,
+            record.versions,
+            record.isolation,
+            record.hidden_cases,
+            record.public_cases,
+            tuple(sorted(self._done)),
+            tuple(Handed(entry.student, entry.origin) for entry in own),
+            self._remarks,
+            self._no_weights,
+            record.late_rules,
+        )
+        shards.write(self._wanted.out, part)

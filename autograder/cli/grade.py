@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import signal
 import threading
@@ -10,11 +11,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autograder import intake
-from autograder.cli.class_run import ClassRun, Wanted
+from autograder.cli.class_run import ClassRun
 from autograder.cli.say import remark
+from autograder.cli.wanted import Wanted
 from autograder.course import labfile
-from autograder.course.records import ClassRecord, Lab
-from autograder.grading import outfolder
+from autograder.course.records import ClassRecord, Lab, LateRules
+from autograder.course.text import ToldError
+from autograder.grading import late, outfolder, secret, shards
+from autograder.grading.shards import ShardError
 from autograder.intake import attempts, roster
 from autograder.intake.enrolment import Enrolment
 from autograder.intake.entry import Entry
@@ -39,6 +43,11 @@ def run(wanted: Wanted) -> int:
     if wanted.attempt == "last":
         entries = attempts.last(entries)
     listed = roster.read(wanted.roster) if wanted.roster else ()
+    if wanted.dask:
+        _distributable(wanted)
+    if wanted.shard:
+        _fits(wanted)
+        entries = wanted.shard.own(entries)
     if wanted.only:
         entries = _only(entries, wanted)
     outfolder.apart(wanted.submissions, wanted.out)
@@ -48,8 +57,13 @@ def run(wanted: Wanted) -> int:
             outfolder.same_class(wanted.out, lab.name, {entry.student for entry in entries})
         else:
             listed = listed or before.missing  # whoever has handed in since is missing no more
+        shards.forget(wanted.out)
         missing = roster.missing(listed, survey.entries)
-        grading = ClassRun(wanted, lab, entries, Enrolment(listed), missing, survey.remarks, before)
+        enrolment, remarks = Enrolment(listed), survey.remarks
+        rules = _rules(wanted, lab, before)
+        grading = ClassRun(
+            wanted, lab, entries, enrolment, missing, remarks, before, survey.entries, rules
+        )
         with _ending_by_sigterm_too():
             return grading.run()
 
@@ -65,6 +79,45 @@ def _ending_by_sigterm_too() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _fits(wanted: Wanted) -> None:
+    """See that the other options make sense for a shard.
+
+    Raises:
+        ShardError: one of them belongs to ``merge``, or the shards would not fit together.
+    """
+    if not secret.given(wanted.secret_file):
+        raise ShardError(
+            f"--shard: without --secret-file (or ${secret.VARIABLE}) every shard would draw other "
+            "hidden cases; give all of them the same"
+        )
+    if wanted.roster:
+        raise ShardError("--shard: who is missing shows when all are together; give merge --roster")
+    if wanted.only:
+        raise ShardError("--shard: --only names students by itself; leave one of the two away")
+
+
+def _distributable(wanted: Wanted) -> None:
+    """See that this can be graded on a cluster.
+
+    Raises:
+        ToldError: the package is not installed, or an option needs what stays on the workers.
+    """
+    if importlib.util.find_spec("distributed") is None:
+        raise ToldError(
+            "--dask: the package distributed is not installed; pip install 'distributed' or "
+            "pip install -e '.[cluster]', on every machine of the cluster",
+            "--dask：没有安装 distributed 包；请在集群的每台机器上运行 pip install distributed "
+            "或 pip install -e '.[cluster]'",
+        )
+    for option, given in (("--weights", wanted.weights), ("--keep-outputs", wanted.keep_outputs)):
+        if given:
+            raise ToldError(
+                f"--dask: {option} works on files of one machine; grade without it, or with "
+                "--shard in place of --dask",
+                f"--dask：{option} 需要同一台机器上的文件；请去掉它，或改用 --shard",
+            )
 
 
 def _only(entries: Sequence[Entry], wanted: Wanted) -> list[Entry]:
@@ -85,6 +138,15 @@ def _only(entries: Sequence[Entry], wanted: Wanted) -> list[Entry]:
         return chosen
     whose = {attempts.people(entry) for entry in chosen}
     return [entry for entry in entries if attempts.people(entry) in whose]
+
+
+def _rules(wanted: Wanted, lab: Lab, before: ClassRecord | None) -> LateRules | None:
+    """About late hand-ins: of ``--course``, else of the class that this run goes on with."""
+    if wanted.course is not None:
+        return late.read(wanted.course, lab)
+    if before is not None:
+        return before.late_rules
+    return late.kept(wanted.out) if wanted.resume else None
 
 
 def _before(out: Path, lab: Lab) -> ClassRecord | None:

@@ -2,85 +2,176 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from autograder import intake
-from autograder.course import labfile
+from autograder.cli import all_labs
+from autograder.cli.say import say
+from autograder.course import hidden_count, labfile
+from autograder.course.atomic import write_atomic
 from autograder.course.records import ClassRecord, Lab
-from autograder.grading import prepare
 from autograder.grading.engine import Engine, EngineError, Options
-from autograder.grading.prepare import RealWeights
+from autograder.grading.inputs import RealWeights
+from autograder.report import classroom
 from autograder.report.board import scoreboard
+from autograder.report.rows import short
+from autograder.report.terminal import readable
 
 
-def test(lab_name: str, folder: Path | None, match: str, weights: str | None, language: str) -> int:
+def test(
+    lab_name: str,
+    folder: Path | None,
+    match: str,
+    language: str,
+    *,
+    real: RealWeights | None = None,
+    to: Path | None = None,
+) -> int:
     """Check a student's files in the same jailed worker that grading uses.
+
+    Args:
+        lab_name: which lab; empty for all of them, or for the one that ``match`` names.
+        folder: where the files lie; the lab's own folder for None.
+        match: what ``-k`` asks for; empty for everything.
+        language: ``en`` or ``zh``.
+        real: cases on real weights.
+        to: where to write the results for GitHub Classroom; None for nowhere.
 
     Returns:
         0 when every check passed, 1 when not, 2 when nothing could be run.
+
+    Raises:
+        ValueError: ``to`` without a lab.
     """
-    lab = labfile.load(labfile.find_lab(lab_name))
-    chosen = _chosen(lab, match)
-    shown = folder or lab.folder
-    real = _real(lab, weights)
-    submission = intake.read(intake.Entry("you", shown), lab)
+    told, language = language, readable(language)
+    if to is not None and not lab_name:
+        raise labfile.LabError("--json needs --lab", "--json 需要同时给出 --lab")
+    if not lab_name and (match or folder):
+        lab_name = _lab_of(match) if match and not folder else "2"
     try:
-        with Engine(lab, Options(checks=chosen, shown_folder=str(shown), real=real)) as engine:
-            engine.wait_ready()
-            (hand_in,) = engine.grade(iter([submission]))
-            record = ClassRecord(lab, engine.isolation, {}, (hand_in,))
+        if not lab_name:
+            return all_labs.run(language, tried)
+        lab = labfile.load(labfile.find_lab(lab_name))
+        chosen = chosen_checks(lab, match)
+        checks = with_needs(lab, chosen)
+        record = tried(lab, folder or lab.folder, checks=checks, real=real)
     except EngineError as error:
-        print(f"autograder: {error}", file=sys.stderr)
+        say(language, "cannot_start", text=error)
         return 2
-    text, passed = scoreboard(record, chosen, language)
+    if to is not None:
+        write_atomic(to, classroom.text_of(record, told))
+    text, passed = board(record, chosen, language)
     print(text)
     return 0 if passed else 1
 
 
-def _real(lab: Lab, weights: str | None) -> RealWeights | None:
-    if not weights:
-        return None
-    try:
-        # Beside nothing of the student's: the file holds only what the checks compare with.
-        folder = Path(tempfile.mkdtemp(prefix="qwen3-labs-"))
-        return prepare.real_weights(lab.name, folder, weights)
-    except prepare.PrepareError as error:
-        print(f"autograder: {error}", file=sys.stderr)
-        return None
+def board(record: ClassRecord, chosen: tuple[str, ...], language: str) -> tuple[str, bool]:
+    """The scoreboard of one hand-in, and whether everything that was ``chosen`` passed."""
+    known = sorted(labfile.LABS.glob("*/lab.toml"))
+    after = [path.parent.name for path in known if path.parent.name > record.lab.name]
+    number = after[0].removeprefix("lab").split("_")[0] if after else ""
+    hidden = hidden_count.of(record.lab.folder)
+    return scoreboard(record, chosen, language, hidden=hidden, following=number)
 
 
-def debug(lab_name: str, folder: Path | None, match: str) -> int:
+def tried(
+    lab: Lab,
+    folder: Path,
+    *,
+    checks: tuple[str, ...] = (),
+    real: RealWeights | None = None,
+    diagnose: bool = False,
+) -> ClassRecord:
+    """A record of one hand-in: the files in ``folder``, checked on the public cases.
+
+    Args:
+        checks: names of those to run; all for none.
+        real: cases on real weights.
+        diagnose: whether to recognise mistakes.
+
+    Raises:
+        EngineError: nothing could be run.
+    """
+    submission = intake.read(intake.Entry("you", folder), lab)
+    options = Options(checks=checks, shown_folder=shown(folder), real=real, diagnose=diagnose)
+    with Engine(lab, options) as engine:
+        engine.wait_ready()
+        (hand_in,) = engine.grade(iter([submission]))
+        return ClassRecord(lab, engine.isolation, {}, (hand_in,))
+
+
+def shown(folder: Path) -> str:
+    """A folder as tracebacks show it: from where the student stands, as a terminal can open it."""
+    here = Path.cwd()
+    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+
+
+def debug(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     """Run the checks under plain pytest in one process, student exceptions and all."""
     lab = labfile.load(labfile.find_lab(lab_name))
     command = [sys.executable, "-m", "pytest", str(lab.folder / "checks"), "--capture=no"]
     command += ["-p", "autograder.harness.plugin", "--lab-folder", str(lab.folder), "-x", "-q"]
     command += ["-c", os.devnull, "--rootdir", str(lab.folder), "--import-mode=importlib"]
     command += ["-p", "no:cacheprovider", "--timeout=0", "--breakpoints"]
-    command += ["--hand-in", str(folder or lab.folder)]
-    command += ["--only", ",".join(_chosen(lab, match))]
+    command += ["--hand-in", str(folder or lab.folder), "--language", language]
+    command += ["--only", ",".join(with_needs(lab, chosen_checks(lab, match)))]
     return subprocess.call(command, cwd=labfile.ROOT)
 
 
-def _chosen(lab: Lab, match: str) -> tuple[str, ...]:
-    """Names of the checks that ``-k`` asks for, with what they need; all for an empty one.
+def chosen_checks(lab: Lab, match: str) -> tuple[str, ...]:
+    """Names of the checks that ``-k`` asks for; all for an empty one.
+
+    The name of an exercise means that exercise alone, part of a name all that hold it.
 
     Raises:
         LabError: nothing goes by that name (lists the exercises).
     """
+    exact = [one for one in lab.exercises if match in (one.id, short(one.id))]
     wanted = {
         check.name
-        for exercise in lab.exercises
+        for exercise in exact or lab.exercises
         for check in exercise.checks
-        if match in exercise.id or match in check.name
+        if exact or match in exercise.id or match in check.name
     }
     if not wanted:
         known = ", ".join(exercise.id for exercise in lab.exercises)
-        raise labfile.LabError(f"K={match}: no exercise or check is named so; exercises: {known}")
-    needed = set(wanted)
+        raise labfile.LabError(
+            f"K={match}: no exercise or check is named so; exercises: {known}",
+            f"K={match}：没有这样命名的练习或检查；练习有：{known}",
+        )
+    return tuple(check.name for check in lab.checks if check.name in wanted)
+
+
+def _lab_of(match: str) -> str:
+    """The lab that ``-k`` means where none is given.
+
+    Raises:
+        LabError: none has such an exercise or check, or several have.
+    """
+    labs = [labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml"))]
+    found = []
+    for lab in labs:
+        with contextlib.suppress(labfile.LabError):
+            chosen_checks(lab, match)
+            found.append(lab.name)
+    if len(found) != 1:
+        names = ", ".join(found)
+        where = f"these labs have one: {names}" if found else "no lab has one"
+        zh = f"这些实验有：{names}" if found else "没有实验有它"
+        raise labfile.LabError(
+            f"K={match}: say the lab with LAB= (--lab); {where}",
+            f"K={match}：请用 LAB=（--lab）指明实验；{zh}",
+        )
+    return found[0]
+
+
+def with_needs(lab: Lab, chosen: tuple[str, ...]) -> tuple[str, ...]:
+    """These checks and those that they build on, in the order of the lab."""
+    needed = set(chosen)
     for check in reversed(lab.checks):
         if check.name in needed:
             needed.update(check.needs)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 _LARGEST = 1 << 63
+_Test = Callable[[Any], bool]
 
 
 def verify(record: Any) -> None:
@@ -19,37 +20,60 @@ def verify(record: Any) -> None:
             names record, field and both kinds.
     """
     own: Any = type(record)
-    for name, kind in _kinds(own):
+    for name, kind, test in _fields(own):
         value = getattr(record, name)
-        if not _is(value, kind):
+        if not test(value):
             wanted = getattr(kind, "__name__", str(kind)) if not get_args(kind) else str(kind)
             raise TypeError(f"{own.__name__}.{name} is {type(value).__name__}, expected {wanted}")
 
 
 @cache
-def _kinds(record: Hashable) -> tuple[tuple[str, Any], ...]:
-    """Names and types of the fields of a dataclass."""
-    return tuple(get_type_hints(record).items())
+def _fields(record: Hashable) -> tuple[tuple[str, Any, _Test], ...]:
+    """Names and types of the fields of a dataclass, and what tests a value."""
+    return tuple((name, kind, _test(kind)) for name, kind in get_type_hints(record).items())
 
 
-def _is(value: Any, kind: Any) -> bool:
+# Types are taken apart once: a class has millions of values.
+@cache
+def _test(kind: Any) -> _Test:
+    """What tells whether a value is of a type."""
+    origin: Any = get_origin(kind)
+    parts = [_test(part) for part in get_args(kind) if part is not ...]
     if kind is Any:
-        return True
-    arguments = get_args(kind)
+        return lambda value: True
     if isinstance(kind, UnionType):
-        return any(_is(value, one) for one in arguments)
-    if get_origin(kind) in (tuple, Sequence):
-        several = isinstance(value, get_origin(kind)) and not isinstance(value, str)
-        return several and all(_is(item, arguments[0]) for item in value)
-    if get_origin(kind) is Mapping:
-        return isinstance(value, Mapping) and all(
-            _is(key, arguments[0]) and _is(item, arguments[1]) for key, item in value.items()
-        )
-    if kind in (int, float):  # True is an int to Python, but no number of points
-        number = isinstance(value, int) or (kind is float and isinstance(value, float))
-        return number and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
-    if not isinstance(value, kind):
+        return lambda value: any(test(value) for test in parts)
+    if origin in (tuple, Sequence):
+        return _all_of(origin, parts[0])
+    if origin is Mapping:
+        return _pairs_of(*parts)
+    if kind in (int, float):
+        return _number if kind is float else lambda value: type(value) is int and _number(value)
+    return _record_of(kind) if is_dataclass(kind) else lambda value: isinstance(value, kind)
+
+
+def _record_of(kind: Any) -> _Test:
+    def test(value: Any) -> bool:
+        if isinstance(value, kind):
+            verify(value)
+            return True
         return False
-    if is_dataclass(kind):
-        verify(value)
-    return True
+
+    return test
+
+
+def _all_of(several: Any, test: _Test) -> _Test:
+    return lambda value: (
+        isinstance(value, several) and not isinstance(value, str) and all(map(test, value))
+    )
+
+
+def _pairs_of(key: _Test, item: _Test) -> _Test:
+    return lambda value: (
+        isinstance(value, Mapping) and all(map(key, value)) and all(map(item, value.values()))
+    )
+
+
+def _number(value: Any) -> bool:
+    # True is an int to Python, but no number of points.
+    return type(value) in (int, float) and -_LARGEST < value < _LARGEST

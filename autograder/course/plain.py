@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from autograder.course.records import CheckResult, Frame, Message, Outcome
+from autograder.course.late import Extension, LateRules
+from autograder.course.records import (
+    Certainty,
+    CheckResult,
+    Finding,
+    Frame,
+    Message,
+    Misconception,
+    Outcome,
+    Text,
+)
 
 
 def message_to_plain(message: Message) -> dict[str, Any]:
@@ -46,6 +57,36 @@ def result_from_plain(raw: Mapping[str, Any]) -> CheckResult:
     )
 
 
+def finding_to_plain(finding: Finding) -> dict[str, Any]:
+    """One finding, as it stands in ``class.json``."""
+    return {
+        "exercises": list(finding.exercises),
+        "certainty": finding.certainty.value,
+        "misconceptions": [asdict(one) for one in finding.misconceptions],
+        "either": finding.either,
+        "checks": list(finding.checks),
+        "known": [message_to_plain(message) for message in finding.known],
+    }
+
+
+def finding_from_plain(raw: Mapping[str, Any]) -> Finding:
+    """The inverse of :func:`finding_to_plain`."""
+    return Finding(
+        exercises=tuple(raw["exercises"]),
+        certainty=Certainty(raw["certainty"]),
+        misconceptions=tuple(misconception_from_plain(one) for one in raw["misconceptions"]),
+        either=raw["either"],
+        checks=tuple(raw["checks"]),
+        known=tuple(message_from_plain(message) for message in raw["known"]),
+    )
+
+
+def misconception_from_plain(raw: Mapping[str, Any]) -> Misconception:
+    """The words for a mistake, from what ``dataclasses.asdict`` makes of them."""
+    texts = {key: Text(**raw[key]) for key in ("name", "sees", "hint", "section")}
+    return Misconception(**{**raw, **texts})
+
+
 def _value_out(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": str(value)}
@@ -74,3 +115,22 @@ def _value_in(value: Any) -> Any:
     if "$pairs" in value:
         return {_value_in(key): _value_in(item) for key, item in value["$pairs"]}
     return {key: _value_in(item) for key, item in value.items()}
+
+
+def late_rules_to_plain(rules: LateRules | None) -> dict[str, Any] | None:
+    """The rules as they stand in ``class.json``."""
+    if rules is None:
+        return None
+    return {**asdict(rules), "extensions": [asdict(one) for one in rules.extensions]}
+
+
+def late_rules_from_plain(data: Mapping[str, Any] | None) -> LateRules | None:
+    """The inverse of :func:`late_rules_to_plain`.
+
+    Raises:
+        LookupError, TypeError: it is damaged.
+    """
+    if data is None:
+        return None
+    listed = tuple(Extension(**one) for one in data["extensions"])
+    return LateRules(**{**data, "extensions": listed})

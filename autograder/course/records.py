@@ -5,20 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-LANGUAGES = ("en", "zh")
+from autograder.course.findings import Certainty as Certainty
+from autograder.course.findings import Finding as Finding
+from autograder.course.findings import Misconception as Misconception
+from autograder.course.late import Lateness as Lateness
+from autograder.course.late import LateRules as LateRules
+from autograder.course.text import LANGUAGES as LANGUAGES
+from autograder.course.text import Message as Message
+from autograder.course.text import Text as Text
+
+FEEDBACK = ("symptom", "hint", "name")
 FAMILIES = (
     "shape",
+    "softmax",
     "causal mask",
     "GQA",
     "RoPE",
     "QK-norm",
+    "KV cache",
+    "model",
+    "loading",
+    "generation",
     "dtype and contract",
     "numeric parity",
+    "norm",
     "MLP",
     "accounting",
+    "flat tokens",
+    "tensor parallel",
+    "memory",
+    "routing",
 )
 
 
@@ -32,26 +51,6 @@ class Outcome(StrEnum):
     CRASHED = "crashed"  # the process that ran it died
     TIMED_OUT = "timed_out"
     NOT_GRADED = "not_graded"  # our fault, or something absent: never a zero
-
-
-@dataclass(frozen=True)
-class Text:
-    """One text in both languages."""
-
-    en: str
-    zh: str
-
-    def in_(self, language: str) -> str:
-        """The text in ``language`` (``en`` or ``zh``)."""
-        return self.zh if language == "zh" else self.en
-
-
-@dataclass(frozen=True)
-class Message:
-    """A sentence as a key and its values, so that it renders in either language later."""
-
-    key: str
-    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab as its ``lab.toml`` describes it."""
+    """A lab as its ``lab.toml`` describes it.
+
+    ``feedback`` says how much of a mistake the score report tells: one of ``FEEDBACK``.
+    ``folders``: what a hand-in's process may read beside Python, by path inside the project.
+    """
 
     name: str
     folder: Path
@@ -115,8 +118,10 @@ class Lab:
     forbidden: tuple[str, ...]
     limits: Limits
     exercises: tuple[Exercise, ...]
+    feedback: str = "name"
+    folders: tuple[str, ...] = ()
 
-    @property
+    @cached_property  # every score of every hand-in goes through them
     def checks(self) -> tuple[Check, ...]:
         """All checks in the order of ``lab.toml``."""
         return tuple(check for exercise in self.exercises for check in exercise.checks)
@@ -166,9 +171,9 @@ class Student:
 class Origin:
     """Where a hand-in comes from, as the course system's names or metadata tell it.
 
-    Never from file times, which change with every copy. ``name`` is that of the folder or
-    archive as it was downloaded, ``submitted_at`` is ISO 8601 or empty, ``late`` is None where
-    the system does not tell, ``attempt`` counts from 1.
+    Never from file times, which change with every copy. ``name`` is that of the folder, archive
+    or first loose file as it was downloaded, ``submitted_at`` is ISO 8601 or empty, ``late`` is
+    None where the system does not tell, ``attempt`` counts from 1.
     """
 
     name: str = ""
@@ -207,7 +212,10 @@ class Override:
 
 @dataclass(frozen=True)
 class HandIn:
-    """The graded record of one hand-in; ``marks`` are reasons for a human to look at it."""
+    """The graded record of one hand-in; ``marks`` are reasons for a human to look at it.
+
+    ``lateness`` is None where no course file says when the lab was due.
+    """
 
     student: str
     results: tuple[CheckResult, ...]
@@ -216,6 +224,8 @@ class HandIn:
     digests: Mapping[str, str] = field(default_factory=dict)
     origin: Origin = Origin()
     overrides: tuple[Override, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    lateness: Lateness | None = None
 
 
 @dataclass(frozen=True)
@@ -255,3 +265,4 @@ class ClassRecord:
     hidden_cases: int = 0
     public_cases: int = 0
     missing: tuple[Student, ...] = ()  # on the roster, but without a hand-in
+    late_rules: LateRules | None = None  # of the course file, where there was one

@@ -42,6 +42,30 @@ def points_of(
     return Score(earned, gradable, total)
 
 
+def late_penalty_of(lab: Lab, hand_in: HandIn) -> int:
+    """Whole points that do not count because the hand-in was late, rounded down."""
+    return late_share(score_of(lab, hand_in).earned, hand_in)
+
+
+def late_share(points: int, hand_in: HandIn) -> int:
+    """What lateness takes of so many points of a hand-in, rounded down."""
+    if hand_in.lateness is None:
+        return 0
+    return points * min(100, max(0, hand_in.lateness.percent)) // 100
+
+
+def final_of(lab: Lab, hand_in: HandIn) -> int:
+    """The points that count: what was earned so far, less what lateness costs."""
+    return score_of(lab, hand_in).earned - late_penalty_of(lab, hand_in)
+
+
+def is_late(hand_in: HandIn) -> bool | None:
+    """By the course's due time where that can be told, else as the course system says."""
+    if hand_in.lateness is None or hand_in.lateness.days is None:
+        return hand_in.origin.late
+    return hand_in.lateness.days > 0
+
+
 def needs_human(lab: Lab, hand_in: HandIn) -> bool:
     """Whether somebody has to look: undecided points, or a mark (a forbidden function)."""
     return score_of(lab, hand_in).undecided > 0 or bool(hand_in.marks)

@@ -18,10 +18,12 @@ from typing import IO, Any
 
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab
-from autograder.grading.prepare import RealWeights
+from autograder.grading.inputs import RealWeights, banks
+from autograder.sandbox import folders
 from autograder.sandbox.link import by_signal
 from autograder.sandbox.spawned import clean_environment, command
 
+ZYGOTE = "autograder.sandbox.zygote"
 NEEDED = ("torch", "numpy", "pytest", "pytest_timeout", "safetensors")
 PATIENCE = 5  # seconds for a process to end by itself when its work is done
 
@@ -48,6 +50,7 @@ class Options:
     order_seed: bytes = b""
     checks: tuple[str, ...] = ()  # empty: all
     shown_folder: str = ""  # in tracebacks; empty: the lab's name
+    diagnose: bool = True  # recognise mistakes, where the lab has fingerprints of them
     replay: bool = True  # run some checks again in another order: does state carry over?
     keep: Path | None = None  # folder for what hand-ins answer, one file each
     kept: Path | None = None  # such a folder to judge from: nothing of a hand-in runs
@@ -77,8 +80,11 @@ class Crew:
                 ".venv/bin/python -m autograder (or activate the environment)"
             )
         self._options = options
+        self._lab = lab
         real = options.real
         memory = str((lab.limits.memory_mib + (real.memory_mib if real else 0)) << 20)
+        # What the lab lets hand-ins read, where a worker without rights can.
+        self._files = None if options.kept else folders.copied(lab.folders)
         self.zygote: subprocess.Popen[bytes] | None = None
         control: socket.socket | None = None
         if not options.spawn and not options.kept:
@@ -162,6 +168,8 @@ class Crew:
                 process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+        if self._files is not None:
+            self._files.cleanup()
 
     def _start_zygote(self, memory: str) -> socket.socket:
         """Start the zygote; the judge's end of its control socket."""
@@ -170,8 +178,9 @@ class Crew:
         real = self._options.real
         mapping = [] if real is None else [str(real.folder), *real.prefixes]
         without = ",".join(self._options.without)
+        files = self._files.name if self._files else ""
         self.zygote = subprocess.Popen(
-            command("zygote", ROOT, memory, str(zygote_end.fileno()), without, *mapping),
+            command(ZYGOTE, ROOT, memory, str(zygote_end.fileno()), without, files, *mapping),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env=clean_environment(),
@@ -184,9 +193,12 @@ class Crew:
 
     def _case_files(self) -> list[str]:
         options = self._options
-        files = {"--hidden-cases": options.hidden_cases}
+        files: dict[str, Path | str | None] = {"--hidden-cases": options.hidden_cases}
+        files["--given-files"] = self._files.name if self._files else None
         if options.real is not None:
             files |= {"--real-cases": options.real.cases, "--real-weights": options.real.folder}
+        if options.diagnose:
+            files |= {option: path for option, path in banks(self._lab).items() if path.exists()}
         return [part for name, path in files.items() if path for part in (name, str(path))]
 
 

@@ -9,10 +9,16 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autograder.course.plain import message_from_plain, message_to_plain, result_from_plain
+from autograder.course.plain import (
+    finding_from_plain,
+    message_from_plain,
+    message_to_plain,
+    result_from_plain,
+)
 from autograder.course.records import (
     CheckResult,
     HandIn,
@@ -55,6 +61,7 @@ class Engine:
         self._options = options
         self.crew: Crew | None = None
         self.counts: Mapping[str, int] = {}
+        self.workers = 1  # machines, as of a cluster
         self.isolation = Isolation("weak", (), "spawn" if options.spawn else "fork")
 
     def __enter__(self) -> Engine:
@@ -120,7 +127,7 @@ class Engine:
             for submission in gone:
                 working.pop(submission.student, None)
                 if alone:
-                    yield self._ungraded(submission, f"twice: {why}")
+                    yield ungraded(self._lab, submission, f"twice: {why}")
                 else:
                     suspects.append(submission)
             alone = False
@@ -176,21 +183,25 @@ class Engine:
     def _hand_in(self, submission: Submission, record: Mapping[str, Any]) -> HandIn:
         marks = tuple(message_from_plain(raw) for raw in record["marks"])
         results = tuple(result_from_plain(raw) for raw in record["results"])
-        return self._record(submission, results, marks)
+        recognised = tuple(finding_from_plain(raw) for raw in record["findings"])
+        return replace(_record(submission, results, marks), findings=recognised)
 
-    def _ungraded(self, submission: Submission, why: str) -> HandIn:
-        message = Message("check.grader_fault", {"text": why})
-        results = [CheckResult(c.name, Outcome.NOT_GRADED, message) for c in self._lab.checks]
-        return self._record(submission, tuple(results), [])
 
-    def _record(
-        self, submission: Submission, results: tuple[CheckResult, ...], marks: Sequence[Message]
-    ) -> HandIn:
-        return HandIn(
-            submission.student,
-            results,
-            submission.notes,
-            tuple(marks),
-            digests(submission.files),
-            submission.origin,
-        )
+def ungraded(lab: Lab, submission: Submission, why: str) -> HandIn:
+    """The record of a hand-in that could not be graded through a fault of ours."""
+    message = Message("check.grader_fault", {"text": why})
+    results = [CheckResult(c.name, Outcome.NOT_GRADED, message) for c in lab.checks]
+    return _record(submission, tuple(results), [])
+
+
+def _record(
+    submission: Submission, results: tuple[CheckResult, ...], marks: Sequence[Message]
+) -> HandIn:
+    return HandIn(
+        submission.student,
+        results,
+        submission.notes,
+        tuple(marks),
+        digests(submission.files),
+        submission.origin,
+    )

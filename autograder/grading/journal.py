@@ -12,13 +12,15 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
+from autograder.course.atomic import write_atomic
 from autograder.course.labfile import ROOT
+from autograder.course.one_by_one import OneByOne
 from autograder.course.plain import message_to_plain
 from autograder.course.records import CheckResult, HandIn, Lab, Submission
+from autograder.grading.inputs import banks
 from autograder.report.record import hand_in_from_plain, hand_in_to_plain
-from autograder.report.write import write_atomic
 
 FOLDER = ".records"
 # Rooms whose code decides about results; the others only show them.
@@ -38,11 +40,17 @@ def context(lab: Lab, cases: Iterable[Path], versions: Mapping[str, str]) -> byt
     files += sorted((ROOT / "labs" / "given").rglob("*.py"))
     for room in _GRADER:
         files += sorted((ROOT / "autograder" / room).rglob("*.py"))
-    for path in (*files, lab.folder / "cases.safetensors", *cases):
+    files += [lab.folder / "cases.safetensors", *banks(lab).values()]
+    for path in (*files, *cases):
         data = path.read_bytes() if path.exists() else b""
         state.update(f"{path.name} {len(data)}\n".encode())
         state.update(data)
     return state.digest()
+
+
+def file_name(student: str) -> str:
+    """The file of a student's record."""
+    return f"{student}.json"
 
 
 class Journal:
@@ -96,7 +104,7 @@ class Journal:
         write_atomic(self._path(submission.student), text, durable=True)
 
     def _path(self, student: str) -> Path:
-        return self._folder / f"{student}.json"
+        return self._folder / file_name(student)
 
     def _key(self, submission: Submission) -> str:
         content: dict[str, Any] = {
@@ -110,7 +118,7 @@ class Journal:
         return hashlib.sha256(self._context + text.encode()).hexdigest()
 
 
-class Recorded(Sequence[HandIn]):
+class Recorded(OneByOne):
     """Hand-ins by student, read from the journal whenever they are looked at.
 
     Args:
@@ -136,19 +144,24 @@ class Recorded(Sequence[HandIn]):
     def __len__(self) -> int:
         return len(self._order)
 
-    @overload
-    def __getitem__(self, index: int) -> HandIn: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[HandIn]: ...
-    def __getitem__(self, index: int | slice) -> HandIn | list[HandIn]:
-        if isinstance(index, slice):
-            return [self._one(student) for student in self._order[index]]
-        return self._one(self._order[index])
-
-    def _one(self, student: str) -> HandIn:
+    def _at(self, place: int) -> HandIn:
+        student = self._order[place]
         if student in self._graded:
             return self._finish(self._book.read(student))
         return self._others[student]
+
+
+class Finished(OneByOne):
+    """Hand-ins, each with something done to it whenever it is looked at."""
+
+    def __init__(self, hand_ins: Sequence[HandIn], finish: Callable[[HandIn], HandIn]) -> None:
+        self._hand_ins, self._finish = hand_ins, finish
+
+    def __len__(self) -> int:
+        return len(self._hand_ins)
+
+    def _at(self, place: int) -> HandIn:
+        return self._finish(self._hand_ins[place])
 
 
 def _our_fault(result: CheckResult) -> bool:

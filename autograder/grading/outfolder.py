@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from autograder.report.class_lines import whose
 from autograder.report.escape import line
 
 if sys.platform != "win32":
@@ -70,9 +70,8 @@ def apart(source: Path, out: Path) -> None:
 def students(out: Path) -> set[str]:
     """Who stands in ``OUT/class.json``; nobody where that cannot be told."""
     try:
-        record = json.loads((out / "class.json").read_text(encoding="utf-8"))
-        return {str(hand_in["student"]) for hand_in in record["hand_ins"]}
-    except (OSError, ValueError, KeyError, TypeError):
+        return whose(out / "class.json")[1]
+    except (OSError, ValueError, LookupError, TypeError):
         return set()
 
 
@@ -85,15 +84,10 @@ def same_class(out: Path, lab: str, present: set[str]) -> None:
     """
     path = out / "class.json"
     try:
-        text = path.read_text(encoding="utf-8")
+        graded, known = whose(path)
     except FileNotFoundError:
         return
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    try:
-        record = json.loads(text)
-        known, graded = {h["student"] for h in record["hand_ins"]}, record["lab"]["name"]
-    except (ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError):
         raise OutFolderError(
             f"{path}: damaged, or not written by us, so whose scores it held cannot be told; "
             "move it away, or give another --out"

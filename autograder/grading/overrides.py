@@ -11,7 +11,7 @@ by = "Dr. Li"
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,6 @@ def _one(entry: Any, lab: Lab, where: str) -> Override:
             f"{where}: points is {entry['points']}, expected 0 to {check.points} for {check.name}"
         )
     return Override(**entry)
-
-
-def strangers(overrides: Sequence[Override], students: Iterable[str]) -> list[str]:
-    """Students with an override but without a hand-in: a slip of the pen, as a rule."""
-    known = set(students)
-    return sorted({override.student for override in overrides} - known)
 
 
 def applied(hand_in: HandIn, overrides: Sequence[Override]) -> HandIn:

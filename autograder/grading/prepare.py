@@ -6,25 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.course.labfile import ROOT, SOLUTIONS
+from autograder.grading.inputs import RealWeights as RealWeights
 from autograder.grading.secret import digest_of_cases
 
 
 class PrepareError(ValueError):
     """The reference process failed; the text carries its last line."""
-
-
-@dataclass(frozen=True)
-class RealWeights:
-    """Cases on real weights, and what the zygote maps for them."""
-
-    cases: Path
-    folder: Path
-    prefixes: tuple[str, ...]
-    memory_mib: int
 
 
 def hidden_cases(lab: str, out: Path, secret: bytes) -> Path:

@@ -32,33 +32,60 @@ def find(secret_file: Path | None, out: Path, *, again: bool = False) -> bytes:
     Raises:
         SecretError: the file is absent, or too short to be one; another secret than before.
     """
-    check = out / CHECK
-    known = check.read_text().strip() if again and check.exists() else ""
+    known = remembered(out) if again else ""
     if secret_file is not None or VARIABLE not in os.environ:
         path = secret_file or out / "secret"
         if secret_file is None and not path.exists():
             if known:
                 raise _another(out)
             _make(path)
-        try:
-            raw = path.read_bytes().strip()
-        except OSError as error:
-            raise SecretError(
-                f"{path}: {error.strerror}; --secret-file takes a text file"
-            ) from None
-        where = str(path)
+        raw = _long_enough(_read(path), str(path))
     else:
-        raw, where = os.environ[VARIABLE].encode(), f"${VARIABLE}"
-    if len(raw) < 8:
-        raise SecretError(f"{where}: a secret has at least 8 characters, this one {len(raw)}")
+        raw = _long_enough(os.environ[VARIABLE].encode(), f"${VARIABLE}")
     key = hashlib.sha256(raw).digest()
     digest = hashlib.sha256(b"which secret" + key).hexdigest()
     if known and known != digest:
         raise _another(out)
     out.mkdir(parents=True, exist_ok=True)
-    with open(os.open(check, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+    with open(os.open(out / CHECK, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(digest + "\n")
     return key
+
+
+def given(secret_file: Path | None) -> bool:
+    """Whether somebody has named a secret, so that none is made."""
+    return secret_file is not None or VARIABLE in os.environ
+
+
+def named(secret_file: Path | None) -> bytes | None:
+    """The text of the secret that an instructor has named; None where there is none.
+
+    Raises:
+        SecretError: as :func:`find`.
+    """
+    if secret_file is not None:
+        return _long_enough(_read(secret_file), str(secret_file))
+    raw = os.environ.get(VARIABLE)
+    return None if raw is None else _long_enough(raw.encode(), f"${VARIABLE}")
+
+
+def remembered(out: Path) -> str:
+    """A hash of the secret that ``out`` was graded with; empty where none is known."""
+    check = out / CHECK
+    return check.read_text().strip() if check.exists() else ""
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise SecretError(f"{path}: {error.strerror}; --secret-file takes a text file") from None
+
+
+def _long_enough(raw: bytes, where: str) -> bytes:
+    if len(raw) < 8:
+        raise SecretError(f"{where}: a secret has at least 8 characters, this one {len(raw)}")
+    return raw
 
 
 def _another(out: Path) -> SecretError:

@@ -8,7 +8,7 @@ nothing of it stands in a hand-in, running its checks in another order would sho
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 _MODULES = frozenset(
     (
@@ -41,9 +41,22 @@ def may_carry_state(files: Mapping[str, str]) -> bool:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue  # it never runs
-        if any(_keeps(node, own) for node in ast.walk(tree)) or any(_shared(tree)):
+        nodes = _nodes(tree)
+        if any(_keeps(node, own) for node in nodes) or any(_shared(tree, nodes)):
             return True
     return False
+
+
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    """All nodes that tell anything; ``ast.walk`` takes three times as long over each hand-in."""
+    found = [tree]
+    for node in found:  # grows meanwhile
+        for value in vars(node).values():
+            if isinstance(value, list):
+                found += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                found.append(value)
+    return found
 
 
 def _keeps(node: ast.AST, own: set[str]) -> bool:
@@ -73,9 +86,9 @@ def _risky(name: str) -> bool:
     )
 
 
-def _shared(tree: ast.Module) -> Iterator[bool]:
+def _shared(tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[bool]:
     """Whether statements of modules and classes make containers that their functions share."""
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     for body in (tree.body, *(node.body for node in classes)):
         for statement in body:
             if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):

@@ -17,13 +17,25 @@ from numpy.typing import NDArray
 from autograder.course.records import Message, Text
 from autograder.reference.cases import Case
 from autograder.reference.compare import LIMITS, Limit, difference
-from autograder.sandbox.student import GivenConfig, Handle, Other, Result, Student
+from autograder.sandbox.student import (
+    Dtype,
+    Folder,
+    GivenConfig,
+    Handle,
+    Named,
+    Other,
+    Result,
+    Student,
+    StudentError,
+)
 from autograder.sandbox.wire import Tensor
 
 __all__ = [
-    "OUTPUT", "Case", "CheckFailed", "Handle", "Limit", "Result", "Student", "Tensor", "cases",
-    "config", "expect_close", "expect_dtype", "expect_items", "expect_keys", "expect_same",
-    "expect_shape", "expect_tensor", "expect_unchanged", "expect_unlike", "expect_value",
+    "OUTPUT", "Case", "CheckFailed", "Dtype", "Folder", "Handle", "Limit", "Named",
+    "NotCounted", "Result", "Student", "StudentError", "Tensor", "cases", "config",
+    "expect_close", "expect_dtype", "expect_error", "expect_items", "expect_keys",
+    "expect_most", "expect_same", "expect_shape", "expect_tensor", "expect_unchanged",
+    "expect_unlike", "expect_value", "probe", "reject",
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
@@ -39,9 +51,27 @@ class CheckFailed(Exception):
         self.message = Message(key, values)
 
 
+class NotCounted(Exception):
+    """Nothing of what a check counts was seen: no zero, but work for a human."""
+
+    def __init__(self, what: Text) -> None:
+        super().__init__(what.en)
+        self.what = _words(what)
+
+
 def cases(*recipes: str) -> Callable[[_F], _F]:
     """Mark a check with the recipes whose cases it runs on."""
     mark: Callable[[_F], _F] = pytest.mark.cases(*recipes)
+    return mark
+
+
+def probe(exercise: str) -> Callable[[_F], _F]:
+    """Mark a function of ``probes.py``: a property that locates a fault in an exercise.
+
+    Its docstring names the property in both languages. It earns nothing, and is asked only where
+    no mistake is recognised.
+    """
+    mark: Callable[[_F], _F] = pytest.mark.probe(exercise)
     return mark
 
 
@@ -69,21 +99,20 @@ def expect_tensor(result: Result | Any, case: Case, what: Text = OUTPUT) -> Tens
     """The value of a call, which has to be a plain tensor."""
     value = result.value if isinstance(result, Result) else result
     if not isinstance(value, Tensor):
-        raise _fail("type", case, what, got=_describe(value), want=_words(Text("a tensor", "张量")))
+        raise reject(value, Text("a tensor", "张量"), case, what)
     return value
+
+
+def reject(value: Any, want: Text, case: Case, what: Text = OUTPUT) -> CheckFailed:
+    """The failure of a value that is something else than ``want``, to be raised."""
+    return _fail("type", case, what, got=_describe(value), want=_words(want))
 
 
 def expect_items(result: Result, count: int, case: Case, what: Text = OUTPUT) -> Sequence[Any]:
     """The value of a call, which has to be a tuple or list of ``count`` items."""
     value = result.value
     if not isinstance(value, (tuple, list)) or len(value) != count:
-        raise _fail(
-            "type",
-            case,
-            what,
-            got=_describe(value),
-            want=_words(Text(f"a tuple of {count}", f"含 {count} 项的 tuple")),
-        )
+        raise reject(value, Text(f"a tuple of {count}", f"含 {count} 项的 tuple"), case, what)
     return value
 
 
@@ -124,8 +153,7 @@ def expect_dtype(result: Result | Any, dtype: str, case: Case, what: Text = OUTP
 def _numbers(result: Result | Any, want: NDArray[Any], case: Case, what: Text) -> NDArray[Any]:
     """Values of the right shape without NaN; never compared otherwise."""
     got = expect_shape(result, want.shape, case, what).array.astype(np.float64)
-    broken = ~np.isfinite(got)
-    if broken.any():
+    if (broken := ~np.isfinite(got)).any():
         place = str(np.argwhere(broken)[0].tolist())
         raise _fail("not_finite", case, what, count=int(broken.sum()), place=place)
     return got
@@ -166,7 +194,8 @@ def expect_close(
     if not gap.tensor <= limit.tensor:
         place = gap.place if reference.ndim else ()
         raise _fail(
-            "mismatch", case, what, error=gap.tensor, limit=limit.tensor, place=str(list(place)),
+            "mismatch" if place else "mismatch_number", case, what,
+            error=gap.tensor, limit=limit.tensor, place=str(list(place)),
             got=float(got[place]), want=float(reference[place]),
         )  # fmt: skip
     if not gap.token <= limit.token:
@@ -180,11 +209,11 @@ def expect_close(
 def _part(values: NDArray[Any], part: tuple[Any, ...], case: Case, what: Text) -> NDArray[Any]:
     """The part that is judged, of values whose shape nobody has looked at yet."""
     try:
-        found: NDArray[Any] = values[part]
-        return found
+        if part and not values.size:  # numpy would make room for places of a list first
+            raise IndexError
+        return np.asarray(values[part])
     except IndexError:
-        sides = len(part)
-        want = _words(Text(f"{sides} dimensions, none empty", f"{sides} 个非空维度"))
+        want = _words(Text(f"{len(part)} dimensions, none empty", f"{len(part)} 个非空维度"))
         raise _fail("shape", case, what, got=str(list(values.shape)), want=want) from None
 
 
@@ -208,13 +237,13 @@ def expect_same(
 ) -> None:
     """Two values that must agree, up to rounding (``limit`` relative, and 10 x at a token).
 
-    Zeros everywhere agree with themselves whatever happens, so they are no answer.
+    One number everywhere agrees with itself whatever happens, so it is no answer.
     """
-    reference = expect_tensor(before, case, what).array.astype(np.float64)
-    got = _part(_numbers(result, reference, case, what), part, case, what)
-    reference = _part(_numbers(before, reference, case, what), part, case, what)
-    if not reference.any():
-        raise _fail("zero", case, what)
+    whole = expect_tensor(before, case, what).array.astype(np.float64)
+    got = _part(_numbers(result, whole, case, what), part, case, what)
+    reference = _part(_numbers(before, whole, case, what), part, case, what)
+    if not reference.any() or (whole.size > 1 and (whole == whole.flat[0]).all()):
+        raise _fail("constant", case, what, value=float(next(iter(reference.flat), 0)))
     gap = difference(got, reference)
     if not (gap.tensor <= limit and gap.token <= 10 * limit):
         error = max(gap.tensor, gap.token)
@@ -249,3 +278,23 @@ def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
         )
     if value != want:
         raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")
+
+
+def expect_most(count: int, most: int, case: Case, what: Text, why: Text) -> None:
+    """A number that was counted, which must not be above ``most``."""
+    if count > most:
+        raise _fail("too_many", case, what, got=count, most=most, why=_words(why))
+
+
+def expect_error(result: Result, kind: str, naming: str, case: Case, why: Text) -> None:
+    """A call that has to raise a ``kind`` (``Exception``: any) whose text holds ``naming``."""
+    try:
+        value = result.value
+    except StudentError as error:
+        if error.todo:
+            raise
+        if kind in ("Exception", error.type) and naming in error.text:
+            return
+        got = f"{error.type}: {error.text}"
+        raise _fail("other_error", case, OUTPUT, kind=kind, naming=naming, got=got) from None
+    raise _fail("no_error", case, OUTPUT, kind=kind, got=_describe(value), why=_words(why))

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from autograder.course.records import CheckResult, Message, Outcome, Text
+from autograder.harness import rank_words
 from autograder.reference.cases import Case
 from autograder.sandbox.link import MAX_PRINTS, WorkerLost
+from autograder.sandbox.ranks import MOST_COLLECTIVES, OutOfStep, RankLost
 from autograder.sandbox.student import StudentError
 
 IMPORT = Case("import", "", False, Text("import", "导入"), {})  # the case of importing a file
@@ -43,6 +45,8 @@ def raised(
 
 def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) -> Message:
     words: dict[str, Any] = {"case": case.words, "text": error.text, "type": error.type}
+    if isinstance(error, OutOfStep):
+        return rank_words.out_of_step(error, case)
     absent = _ABSENT.match(f"{error.type}: {error.text}")
     last = error.frames[-1] if error.frames else None
     if error.stage == "syntax":
@@ -66,14 +70,17 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
     if error.type == "ModuleNotFoundError" or (
         error.type == "PermissionError" and "site-packages" in error.text
     ):
+        if not given:
+            return Message("check.nothing_given", words)
         return Message("check.not_importable", words | {"given": ", ".join(given)})
     if case is IMPORT:
         return Message("check.import", words | {"file": file})
     return Message("check.exception", words)
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "–"
+def _listed(names: Sequence[str]) -> dict[str, str]:
+    text = ", ".join(names)
+    return {"en": text or "none", "zh": text or "无"}
 
 
 def lost(error: WorkerLost, case: Case) -> CheckResult:
@@ -81,6 +88,8 @@ def lost(error: WorkerLost, case: Case) -> CheckResult:
     if error.timed_out and error.clock == "whole":
         message = Message("check.hand_in_timed_out", {"seconds": float(str(error))})
         return CheckResult("", Outcome.TIMED_OUT, message, case=case.name)
+    if isinstance(error, RankLost):
+        return rank_words.lost(error, case, ending(error))
     if error.timed_out:
         clock = {"en": error.clock, "zh": "CPU" if error.clock == "CPU" else "实际"}
         values = {"seconds": float(str(error)), "clock": clock, "case": case.words}
@@ -105,6 +114,7 @@ _ENDINGS = (
     ("exit status ", "退出状态 "),
     ("it closed its channel", "它关闭了通信通道"),
     (f"more than {MAX_PRINTS >> 20} MiB were printed", f"打印超过 {MAX_PRINTS >> 20} MiB"),
+    (f"more than {MOST_COLLECTIVES} collectives", f"集合通信超过 {MOST_COLLECTIVES} 次"),
 )
 
 

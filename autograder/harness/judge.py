@@ -17,7 +17,7 @@ import os
 import select
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ import pytest
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab
 from autograder.harness import plugin
+from autograder.harness.collected import arguments, plan_of
+from autograder.harness.diagnose import Known, known
 from autograder.harness.guard import Guard, Terminal
 from autograder.harness.one import judged
-from autograder.harness.runner import Plan, Trial
+from autograder.harness.runner import Plan
 from autograder.harness.slots import Slot
 from autograder.sandbox.jail import harden_parent
 from autograder.sandbox.link import ForkedLink, NoWorker, Starter, WorkerLost
@@ -52,6 +54,8 @@ class Judge:
         self._memory_bytes = memory_bytes
         self._spawns = spawns  # otherwise, and without a zygote, it only asks what was kept
         self._guards: list[Guard] = []
+        self._known: Known | None = None
+        self._files = ""  # what hand-ins may read, for a spawned worker
         self._mapping: tuple[str, ...] = ()  # real weights that a spawned worker has to read
 
     @pytest.hookimpl(tryfirst=True)
@@ -59,20 +63,21 @@ class Judge:
         """Collect into a plan, then serve until standard input ends."""
         Terminal.register(session.config)
         lab = plugin.lab_of(session.config)
-        trials: dict[str, list[Trial]] = {check.name: [] for check in lab.checks}
-        for item in session.items:
-            case = plugin.case_of(item)
-            if case is not None and isinstance(item, pytest.Function):
-                if not self._guards:
-                    longest = lab.limits.hand_in_seconds + lab.limits.wall_seconds
-                    self._guards.append(Guard(item, STUCK_FACTOR * longest))
-                name = item.originalname
-                trials[name].append(Trial(name, case, item.obj, self._guards[0].arm))
+
+        def guard(item: pytest.Function) -> Callable[[], None]:
+            if not self._guards:
+                longest = lab.limits.hand_in_seconds + lab.limits.wall_seconds
+                self._guards.append(Guard(item, STUCK_FACTOR * longest))
+            return self._guards[0].arm
+
+        option = session.config.getoption
+        self._files = option("--given-files") or ""
+        self._known = known(option("--fingerprints"), option("--pair-fingerprints"))
+        plan = plan_of(session, guard)
         gc.collect()
         gc.freeze()  # forked judges share these pages; collecting would copy them
-        plan = Plan(lab, {name: tuple(found) for name, found in trials.items()})
         cases = {t.case.name: t.case.hidden for found in plan.trials.values() for t in found}
-        weights = session.config.getoption("--real-weights")
+        weights = option("--real-weights")
         if weights:
             named = (t.case.values.get("mapped") for found in plan.trials.values() for t in found)
             self._mapping = (weights, *sorted({prefix for prefix in named if prefix}))
@@ -139,7 +144,7 @@ class Judge:
 
     def _judge(self, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return judged(plan, request, self._starter())
+            return judged(plan, request, self._starter(), self._known)
         finally:
             for guard in self._guards:
                 guard.disarm()
@@ -147,7 +152,7 @@ class Judge:
     def _starter(self) -> Starter:
         if self._control is not None:
             return partial(ForkedLink, self._control)
-        return partial(SpawnedLink, ROOT, self._memory_bytes, self._mapping)
+        return partial(SpawnedLink, ROOT, self._memory_bytes, self._files, self._mapping)
 
     def _say(self, message: dict[str, Any]) -> None:
         try:
@@ -166,20 +171,8 @@ def main(argv: list[str]) -> int:
     harden_parent()
     fd = int(control) if control.isdigit() else None
     judge = Judge(fd, memory, spawns=control == "spawn")
-    arguments = [str(folder / "checks"), "--lab-folder", str(folder), *argv[4:]]
-    quiet = [
-        "-p",
-        "pytest_timeout",
-        "--assert=plain",
-        "--capture=no",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:terminal",
-    ]
-    isolated = ["-c", os.devnull, "--rootdir", str(folder), "--import-mode=importlib"]
-    plugins = [plugin, judge]
-    return int(pytest.main([*quiet, *isolated, *arguments], plugins=plugins))
+    timed = ["-p", "pytest_timeout", *arguments(folder, argv[4:])]
+    return int(pytest.main(timed, plugins=[plugin, judge]))
 
 
 if __name__ == "__main__":

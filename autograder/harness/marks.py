@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from autograder.course.records import Lab, Message
 
@@ -22,6 +22,7 @@ def forbidden(lab: Lab, files: Mapping[str, str], operators: set[str]) -> list[M
         operators: what its code dispatched; a name can hide from the syntax tree, not here.
     """
     names = {dotted.rsplit(".", 1)[1]: dotted for dotted in lab.forbidden}
+    modules = {file.removesuffix(".py") for file in files}
     marks = []
     for file, text in files.items():
         if not any(name in text for name in names):
@@ -34,7 +35,7 @@ def forbidden(lab: Lab, files: Mapping[str, str], operators: set[str]) -> list[M
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue  # its own outcome says so
-        for line, used in _names(tree):
+        for line, used in _names(tree, modules):
             if used in names:
                 marks.append(_mark(file, line, names[used]))
     if not marks:
@@ -55,14 +56,31 @@ def _bare(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every name that code uses, strings included (``getattr(F, "…")``)."""
+def _names(tree: ast.AST, modules: Set[str]) -> Iterator[tuple[int, str]]:
+    """Every name that code takes from elsewhere, strings included (``getattr(F, "…")``).
+
+    A lab may ask for a function that is called as torch's: what the file defines, or imports
+    from a file of the hand-in (``modules``), is the student's own, and so is ``self.…``.
+    """
+    own, mine = set(_own(tree, modules)), {"self", *modules}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
-            yield node.lineno, node.attr
-        elif isinstance(node, ast.Name):
+            if not (isinstance(node.value, ast.Name) and node.value.id in mine):
+                yield node.lineno, node.attr
+        elif isinstance(node, ast.Name) and node.id not in own:
             yield node.lineno, node.id
-        elif isinstance(node, ast.alias):
-            yield node.lineno, node.name.rsplit(".", 1)[-1]
+        elif isinstance(node, ast.Import) or (
+            isinstance(node, ast.ImportFrom) and node.module not in modules
+        ):
+            yield from ((node.lineno, alias.name.rsplit(".", 1)[-1]) for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.lineno, node.value
+            yield node.lineno, "" if node.value in own else node.value
+
+
+def _own(tree: ast.AST, modules: Set[str]) -> Iterator[str]:
+    """Names that a file defines, or imports from a file of the hand-in."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.ImportFrom) and node.module in modules:
+            yield from (alias.asname or alias.name for alias in node.names)

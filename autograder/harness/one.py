@@ -6,15 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autograder.course.plain import message_from_plain, message_to_plain, result_to_plain
+from autograder.course.plain import (
+    finding_to_plain,
+    message_from_plain,
+    message_to_plain,
+    result_to_plain,
+)
 from autograder.harness import marks, replay
+from autograder.harness.diagnose import Known, findings
 from autograder.harness.runner import Plan, Runner
 from autograder.sandbox.kept import KeepingTransport, KeptTransport
 from autograder.sandbox.link import NoWorker, Starter
 from autograder.sandbox.transport import Sources, WorkerTransport
 
 
-def judged(plan: Plan, request: Mapping[str, Any], start: Starter) -> dict[str, Any]:
+def judged(
+    plan: Plan, request: Mapping[str, Any], start: Starter, known: Known | None = None
+) -> dict[str, Any]:
     """Run all checks on one hand-in.
 
     Args:
@@ -22,6 +30,7 @@ def judged(plan: Plan, request: Mapping[str, Any], start: Starter) -> dict[str, 
         request: see :mod:`autograder.harness.judge`; with ``keep`` (a path) what comes back is
             kept there, with ``kept`` it is taken from there and nothing of the hand-in runs.
         start: how to get a worker.
+        known: what mistakes are recognised by; without it none is looked for.
 
     Returns:
         ``{"record": …}``, or ``{"no_worker": why}``, or ``{"unwritten": [errno, why]}`` when what
@@ -40,7 +49,11 @@ def judged(plan: Plan, request: Mapping[str, Any], start: Starter) -> dict[str, 
         transport = KeepingTransport(worker, Path(request["keep"]), told)
     runner = Runner(plan, transport)
     try:
-        results = runner.run(problems, set(request["checks"]))
+        results = runner.public(problems, set(request["checks"]))
+        # In the worker at hand, which has seen no hidden case yet.
+        with transport.aside():
+            recognised = findings(plan, results, runner.answers, known, transport) if known else ()
+        results = runner.hidden()
         found = marks.forbidden(lab, request["files"], runner.operators)
         if request["replay"] and replay.wanted(request["files"], request["order"]):
             by_name = {result.check: result for result in results}
@@ -59,5 +72,6 @@ def judged(plan: Plan, request: Mapping[str, Any], start: Starter) -> dict[str, 
         "record": {
             "results": [result_to_plain(result) for result in results],
             "marks": [message_to_plain(mark) for mark in found],
+            "findings": [finding_to_plain(one) for one in recognised],
         }
     }

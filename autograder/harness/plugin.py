@@ -14,7 +14,7 @@ import pytest
 
 from autograder.course import labfile
 from autograder.course.load_lab import read_sources
-from autograder.course.messages import both
+from autograder.course.messages import both, render
 from autograder.course.records import Check, Lab
 from autograder.harness.checks import CheckFailed
 from autograder.reference import cases as case_files
@@ -34,6 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--hidden-cases", help="file of hidden cases, beside the lab's public ones")
     group.addoption("--real-cases", help="file of cases on real weights")
     group.addoption("--real-weights", help="folder of the real weights that those cases name")
+    group.addoption("--given-files", help="folder with what the lab lets hand-ins read")
+    group.addoption("--fingerprints", help="bank of what known mistakes answer")
+    group.addoption("--pair-fingerprints", help="bank of what two of them together answer")
+    group.addoption("--language", choices=("en", "zh"), help="of our sentences (default: both)")
     group.addoption("--only", help="names of the checks to run, separated by commas")
     group.addoption("--breakpoints", action="store_true", help="let student exceptions through")
 
@@ -41,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Read the lab and its cases once."""
     config.addinivalue_line("markers", "cases(*recipes): the recipes whose cases a check runs on")
+    config.addinivalue_line("markers", "probe(exercise): what a property is asked for")
     folder = config.getoption("--lab-folder")
     if not folder:
         return
@@ -84,7 +89,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = only.split(",") if only else [check.name for check in lab_of(config).checks]
     order = {name: number for number, name in enumerate(wanted)}
     kept = [i for i in items if case_of(i) is not None and _name(i) in order]
-    items[:] = sorted(kept, key=lambda item: order[_name(item)])
+    probes = [i for i in items if case_of(i) is not None and probed(i) and not only]
+    items[:] = [*sorted(kept, key=lambda item: order[_name(item)]), *probes]
+
+
+def probed(item: pytest.Item) -> str:
+    """The exercise that a probe is for; empty for a check."""
+    mark = item.get_closest_marker("probe")
+    return str(mark.args[0]) if mark else ""
 
 
 def _name(item: pytest.Item) -> str:
@@ -124,7 +136,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = outcome.get_result()  # type: ignore[attr-defined]
     error = call.excinfo.value if call.excinfo else None
     if isinstance(error, CheckFailed):
-        report.longrepr = both(error.message)
+        language = item.config.getoption("--language")
+        report.longrepr = render(error.message, language) if language else both(error.message)
     elif isinstance(error, StudentError):
         where = "".join(f"\n  {f.file}:{f.line} in {f.function}: {f.text}" for f in error.frames)
         report.longrepr = f"{error}{where}"

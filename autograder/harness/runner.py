@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from autograder.course.records import Check, CheckResult, Lab, Message, Outcome
+from autograder.diagnosis.items import Answer
 from autograder.harness import explain
-from autograder.harness.checks import CheckFailed
+from autograder.harness.checks import CheckFailed, NotCounted
 from autograder.reference.cases import Case
 from autograder.sandbox.kept import NotKept
 from autograder.sandbox.link import NoWorker, WorkerLost
@@ -32,10 +33,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Plan:
-    """All trials of a lab by check, collected once and run for every hand-in."""
+    """All trials of a lab by check, collected once and run for every hand-in.
+
+    ``probes``, by exercise, are asked where no mistake is recognised.
+    """
 
     lab: Lab
     trials: dict[str, tuple[Trial, ...]]
+    probes: dict[str, tuple[Trial, ...]] = field(default_factory=dict)
 
     def shuffled(self, seed: str) -> Plan:
         """The same trials, the cases of every check in an order that ``seed`` decides.
@@ -58,14 +63,19 @@ class Runner:
         self._plan = plan
         self._transport = transport
         self._results: dict[str, CheckResult] = {}
+        self._settled: dict[str, CheckResult | None] = {}  # by file: what importing it came to
+        self._only: set[str] = set()
         self._prints_shown = False
+        self.answers: list[Answer] = []  # to public cases
         self.operators: set[str] = set()
 
     def run(self, problems: dict[str, Message], only: set[str]) -> tuple[CheckResult, ...]:
-        """Run checks: all on their public cases, then those that passed on the hidden ones.
+        """:meth:`public`, then :meth:`hidden`."""
+        self.public(problems, only)
+        return self.hidden()
 
-        Student code that has seen a hidden case can keep it in its process; no text of its
-        own is taken after that.
+    def public(self, problems: dict[str, Message], only: set[str]) -> tuple[CheckResult, ...]:
+        """Run checks on their public cases.
 
         Args:
             problems: why a file could not be taken, by file name; ``""`` means every file.
@@ -74,23 +84,34 @@ class Runner:
         Returns:
             One result per check that ran, in the order of the lab.
         """
+        self._only = only
+        self._settled = {file: self._import(file, problems) for file in self._plan.lab.files}
+        return self._checks(hidden=False)
+
+    def hidden(self) -> tuple[CheckResult, ...]:
+        """Run those that passed on the hidden cases; one result per check, as :meth:`public`.
+
+        Student code that has seen a hidden case can keep it in its process; no text of its
+        own is taken after that.
+        """
+        return self._checks(hidden=True)
+
+    def _checks(self, *, hidden: bool) -> tuple[CheckResult, ...]:
         lab = self._plan.lab
-        settled = {file: self._import(file, problems) for file in lab.files}
-        for hidden in (False, True):
-            for exercise in lab.exercises:
-                lost_before = self._transport.lost
-                for check in exercise.checks:
-                    if only and check.name not in only:
-                        continue
-                    earlier = self._results.get(check.name) or settled[exercise.file]
-                    if earlier is not None and earlier.outcome is not Outcome.PASSED:
-                        self._results[check.name] = replace(earlier, check=check.name)
-                        continue
-                    if self._transport.lost - lost_before >= lab.limits.lost_workers:
-                        result = self._lost_too_often()
-                    else:
-                        result = self._check(check, hidden=hidden)
-                    self._results[check.name] = replace(result, check=check.name)
+        for exercise in lab.exercises:
+            lost_before = self._transport.lost
+            for check in exercise.checks:
+                if self._only and check.name not in self._only:
+                    continue
+                earlier = self._results.get(check.name) or self._settled[exercise.file]
+                if earlier is not None and earlier.outcome is not Outcome.PASSED:
+                    self._results[check.name] = replace(earlier, check=check.name)
+                    continue
+                if self._transport.lost - lost_before >= lab.limits.lost_workers:
+                    result = self._lost_too_often()
+                else:
+                    result = self._check(check, hidden=hidden)
+                self._results[check.name] = replace(result, check=check.name)
         return tuple(self._results.values())
 
     def _import(
@@ -160,6 +181,8 @@ class Runner:
     def _trial(self, trial: Trial, *, fresh: bool, again: bool) -> CheckResult | None:
         """Run one check on one case; None when it passed."""
         student, case = Student(self._transport, fresh=fresh), trial.case
+        ended: Exception | None = None
+        answered = not case.hidden
         try:
             trial.run(student, case)
             student.flush()
@@ -168,17 +191,26 @@ class Runner:
         except CheckFailed as error:
             return self._shown(CheckResult("", Outcome.FAILED, error.message, case=case.name))
         except StudentError as error:
+            ended = error
             return self._shown(self._raised(error, case, trial.check))
         except WorkerLost as error:
+            ended = error
             if error.stray and not again:
+                answered = False  # it is asked once more
                 raise
             return self._shown(explain.lost(error, case))
         except NoWorker:
             raise  # nothing of this hand-in can go on
         except NotKept:
             return CheckResult("", Outcome.NOT_GRADED, Message("check.not_kept"))
+        except NotCounted as error:
+            values = {"what": error.what, "case": case.words}
+            return CheckResult("", Outcome.NOT_GRADED, Message("check.not_counted", values))
         except Exception as error:
             return explain.fault(error)
+        finally:
+            if answered:
+                self.answers.append(Answer(trial.check, case, student.asked, ended))
 
     def _raised(self, error: StudentError, case: Case, check: str) -> CheckResult:
         lab = self._plan.lab
@@ -193,10 +225,11 @@ class Runner:
         self._prints_shown = True
         return replace(result, prints="\n".join(prints.splitlines()[-KEPT_LINES:]))
 
-    def ask_the_rest(self) -> None:
+    def ask_the_rest(self, *, skipped: bool = True) -> None:
         """Run the cases that were not reached, for those who keep what comes back.
 
-        With other limits a check may go on where it stopped now, and so may those that need it.
+        With other limits a check may go on where it stopped now, and so may those that need it
+        (unless ``skipped`` is False).
         The worker that has seen hidden cases is let go first: what public ones answer is shown.
         """
         self._transport.renew()
@@ -206,6 +239,8 @@ class Runner:
                 for check in exercise.checks:
                     result = self._results.get(check.name)
                     if result is None or result.outcome is Outcome.PASSED:
+                        continue
+                    if not skipped and result.outcome is not Outcome.FAILED:
                         continue
                     trials = self._plan.trials.get(check.name, ())
                     asked = [trial for trial in trials if trial.case.hidden == hidden]

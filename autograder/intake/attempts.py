@@ -15,8 +15,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from autograder.course.records import HandIn, Lab, Message, Origin
-from autograder.course.score import score_of
+from autograder.course.one_by_one import OneByOne
+from autograder.course.records import HandIn, Lab, Message, Origin, Score
+from autograder.course.score import late_share, score_of
 from autograder.intake.entry import Entry
 from autograder.intake.names import shown
 from autograder.intake.timestamps import moment
@@ -78,40 +79,72 @@ def last(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(_in_two_groups(kept), key=lambda one: one.student)
 
 
-def best(lab: Lab, hand_ins: Sequence[HandIn]) -> list[HandIn]:
-    """Per person the graded attempt with the most points, the later of equal ones.
+def best(lab: Lab, hand_ins: Sequence[HandIn]) -> Sequence[HandIn]:
+    """Per person the graded attempt with the most points that count, the later of equal ones.
 
     Whoever decides on single checks decides on what was chosen: give it records without overrides.
 
     A note says which attempt counted. Where points that are still to be decided could change
     the choice, a mark sends the person's hand-in to a human.
+
+    Hand-ins are looked at once, one by one; what is chosen is read again when it is asked for.
     """
+    heads: list[HandIn] = []  # what tells whose and which attempt it is, without the results
+    points: dict[str, Score] = {}
+    for hand_in in hand_ins:
+        heads.append(replace(hand_in, results=(), findings=(), digests={}))
+        points[hand_in.student] = score_of(lab, hand_in)
+    at = {head.student: place for place, head in enumerate(heads)}
     kept: list[HandIn] = []
-    for places in _by_people(hand_ins).values():
-        group = [hand_ins[place] for place in places]
+    from_place: list[int] = []
+    for places in _by_people(heads).values():
+        group = [heads[place] for place in places]
         if len(group) == 1:
             kept += group
+            from_place += places
             continue
         ordered = _in_order(group)
-        scores = [score_of(lab, one) for one in ordered]
-        top = max(range(len(ordered)), key=lambda place: (scores[place].earned, place))
+        scores = [points[one.student] for one in ordered]
+        possible = [score.earned + score.undecided for score in scores]
+        finals = [
+            score.earned - late_share(score.earned, one)
+            for one, score in zip(ordered, scores, strict=True)
+        ]
+        top = max(range(len(ordered)), key=lambda place: (finals[place], place))
         values: dict[str, Any] = {
             "name": ordered[top].origin.name,
             "attempt": ordered[top].origin.attempt,
             "count": len(group),
-            "earned": scores[top].earned,
+            "earned": finals[top],
         }
         chosen = _restored(ordered[top], group, Message("intake.best_attempt", values))
         open_ones = [
             one.origin.name or one.student
-            for place, (one, score) in enumerate(zip(ordered, scores, strict=True))
-            if place != top and score.earned + score.undecided > scores[top].earned
+            for place, (one, most) in enumerate(zip(ordered, possible, strict=True))
+            if place != top and most - late_share(most, one) > finals[top]
         ]
         if open_ones:
             mark = Message("intake.attempt_undecided", {"names": ", ".join(open_ones)})
             chosen = replace(chosen, marks=(*chosen.marks, mark))
         kept.append(chosen)
-    return sorted(_in_two_groups(kept), key=lambda one: one.student)
+        from_place.append(at[ordered[top].student])
+    pairs = zip(_in_two_groups(kept), from_place, strict=True)
+    return _Chosen(hand_ins, sorted(pairs, key=lambda pair: pair[0].student))
+
+
+class _Chosen(OneByOne):
+    """Hand-ins under the heads that they got, each read when it is looked at."""
+
+    def __init__(self, hand_ins: Sequence[HandIn], heads: Sequence[tuple[HandIn, int]]) -> None:
+        self._hand_ins, self._heads = hand_ins, heads
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def _at(self, place: int) -> HandIn:
+        head, from_place = self._heads[place]
+        whole = self._hand_ins[from_place]
+        return replace(whole, student=head.student, notes=head.notes, marks=head.marks)
 
 
 def _by_people(handed: Sequence[_Handed]) -> Mapping[People, list[int]]:

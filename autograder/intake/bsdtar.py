@@ -59,7 +59,7 @@ def as_tar(archive: BinaryIO, shown: str) -> bytes:
         process = subprocess.Popen(
             # Limits are set in a process of their own: between fork and exec in ours that is
             # not safe while other threads run.
-            spawned.command("confine", ROOT, *limits, *command, "@-"),
+            spawned.command("autograder.sandbox.confine", ROOT, *limits, *command, "@-"),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

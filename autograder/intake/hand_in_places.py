@@ -114,11 +114,9 @@ def _group(members: list[tuple[Found, Download]], lab: Lab) -> HandInPlace:
     named = [(piece(one, download.file), download.newer) for one, download in files or members]
     pieces, replaced = newest(named, lab.files)
     late = [download.late for download in told if download.late is not None]
-    name = readable(members[0][0].name)
-    if len(members) > 1:
-        name = told[0].person
     return HandInPlace(
-        name=name,
+        # Of several loose files the first: its name still tells the system and its number.
+        name=readable(members[0][0].name),
         person=told[0].person,
         pieces=pieces,
         students=(told[0].student,),

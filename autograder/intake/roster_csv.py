@@ -28,7 +28,7 @@ _HEADERS = {
             "rosteridentifier",
         ),
         *("idnumber", "studentnumber", "uid", "userid", "username", "sisuserid", "sisloginid"),
-        *("loginid", "githubusername", "学工号", "用户名", "账号", "标识符"),
+        *("loginid", "githubusername", "学工号", "用户名", "账号", "标识符", "識別碼"),
     ),
     "name": ("name", "fullname", "studentname", "student", "姓名", "学生姓名", "名字", "全名"),
     "first": ("firstname", "givenname", "名"),
@@ -38,6 +38,8 @@ _HEADERS = {
 }
 _STAFF = ("instructor", "teacher", "ta", "teachingassistant", "reader", "grader", "教师", "助教")
 _ADDRESS = re.compile(r"[^@\s]{1,64}@[^@\s.]{1,255}\.[^@\s]{1,255}")
+# What a Moodle's worksheet puts in front of its number of a student.
+_PARTICIPANT = re.compile(r"^(?:Participant|参与人|参与者|参加者|參與者)\s*(?=\d)")
 _HAN = re.compile("[\u3400-\u9fff]")
 
 
@@ -92,7 +94,7 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise RosterError("roster_unreadable", path, text=str(error.strerror)) from None
-    text = _decoded(data)
+    text = decoded(data)
     if len(data) > MAX_BYTES or text is None:
         raise RosterError("roster_not_text", path)
     lines = text.lstrip("\ufeff").splitlines() or [""]
@@ -110,7 +112,8 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
     return rows
 
 
-def _decoded(data: bytes) -> str | None:
+def decoded(data: bytes) -> str | None:
+    """The text of a CSV in UTF-8, in UTF-16 with a byte order mark, or in GBK; else None."""
     utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     for encoding in ("utf-16",) if utf16 else ("utf-8-sig", "gb18030"):
         try:
@@ -156,5 +159,5 @@ def _student(row: Sequence[str], columns: dict[str, list[int]]) -> Student:
     email = told.get("email", "")
     if not email:  # a login is an address at many universities
         email = next((cell.strip() for cell in row if _ADDRESS.fullmatch(cell.strip())), "")
-    number = re.sub(r"^(?:Participant|参与者|参加者)\s*(?=\d)", "", told.get("id", ""))
+    number = _PARTICIPANT.sub("", told.get("id", ""))
     return Student(number, name, email)

@@ -51,8 +51,10 @@ def folder_of(weights: str) -> Path:
 
 
 def _build_real(lab: str, out: Path, weights: str) -> None:
-    folder = folder_of(weights)
     module = recipes.package_of(SOLUTIONS / lab)
+    if not hasattr(module, "real_cases"):
+        raise ValueError(f"{lab} has no checks on real weights; leave --weights out")
+    folder = folder_of(weights)
     made = [
         recipes.finish(draft, f"{name}-{number}", name, hidden=False)
         for name, drafts in module.real_cases(folder).items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,7 +60,7 @@ def difference(got: Array, want: Array, keep: NDArray[np.bool_] | None = None) -
         ``||got - want|| / ||want||`` over everything kept and over the worst token. A token
         whose reference is (nearly) zero is measured against the mean norm of the tokens.
     """
-    got, want = got.astype(np.float64), want.astype(np.float64)
+    got, want = got.astype(np.float64, copy=False), want.astype(np.float64, copy=False)
     if want.ndim == 0:
         got, want = got[None], want[None]
     # Squares of huge numbers are infinite, and infinite by infinite is NaN, which is never too
@@ -74,13 +75,12 @@ def _difference(got: Array, want: Array, keep: NDArray[np.bool_] | None) -> Diff
         mask = np.broadcast_to(keep, want.shape[:-1])[..., None]
         got, want = np.where(mask, got, 0.0), np.where(mask, want, 0.0)
     gap = np.abs(got - want)
-    norms = np.sqrt((want**2).sum(-1))
-    gaps = np.sqrt((gap**2).sum(-1))
-    whole = float(np.sqrt((want**2).sum()))
-    floor = 1e-3 * whole / max(np.sqrt(norms.size), 1.0) or 1e-30
-    tokens = gaps / np.maximum(norms, floor)
+    wanted, gaps = (want * want).sum(-1), (gap * gap).sum(-1)  # squared norms of the tokens
+    whole = math.sqrt(wanted.sum())
+    floor = 1e-3 * whole / max(math.sqrt(wanted.size), 1.0) or 1e-30
+    tokens = np.sqrt(gaps) / np.maximum(np.sqrt(wanted), floor)
     return Difference(
-        tensor=float(np.sqrt((gap**2).sum()) / (whole or 1e-30)),
+        tensor=math.sqrt(gaps.sum()) / (whole or 1e-30),
         token=float(tokens.max(initial=0.0)),
         _gaps=gap,
         _tokens=tokens,

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from autograder.reference import oracle
+from autograder.reference import compat_moe, oracle
 from autograder.reference.compare import LIMITS, difference
 from labs.given.config import Qwen3Config
 
@@ -174,6 +174,9 @@ def prove() -> int:
     from autograder.reference import hf
 
     found = [(name, a) for name, case in CASES.items() for a in compare(case)]
+    for name, block in compat_moe.BLOCKS.items():
+        for what, theirs, ours in compat_moe.compare(block):
+            found.append((name, Agreement(what, *errors(theirs, ours))))
     wrong = [(name, a) for name, a in found if not a.holds]
     tensor, token = max(a.tensor for _, a in found), max(a.token for _, a in found)
     print(

@@ -1,4 +1,4 @@
-"""Hugging Face's Qwen3 behind plain functions: the only module that imports transformers.
+"""Hugging Face's Qwen3 behind plain functions; with ``hf_moe`` the only one with transformers.
 
 Everything is computed in float32, with eager attention, and can be differentiated with respect
 to the weights and inputs handed in. Works alike on transformers 4.51.3 to 5.x, whose keywords,
@@ -7,9 +7,10 @@ defaults and return values differ; each difference is met here, once.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -102,6 +103,44 @@ def hf_attention(
     return output
 
 
+def hf_attention_in_pieces(
+    config: Qwen3Config,
+    weights: Weights,
+    hidden: Tensor,
+    mask_additive_4d: Tensor,
+    positions: Tensor,
+    pieces: Sequence[int],
+) -> Tensor:
+    """Run one attention module piece by piece, with a ``DynamicCache`` between the pieces.
+
+    Args:
+        config: sizes and constants.
+        weights: the module's parameters, ``q_proj.weight`` to ``k_norm.weight``.
+        hidden: ``[B, T, hidden]``.
+        mask_additive_4d: ``[…, T, T]``, of all tokens; each piece gets its rows up to its end.
+        positions: ``[T]`` or ``[B, T]``.
+        pieces: numbers of tokens, T in all.
+
+    Returns:
+        float32 ``[B, T, hidden]``.
+    """
+    module = hf.Qwen3Attention(hf_config(config), layer_idx=0)
+    known = inspect.signature(module.forward).parameters
+    keyword = "past_key_values" if "past_key_values" in known else "past_key_value"
+    cache, first, outputs = transformers.DynamicCache(), 0, []
+    for count in pieces:
+        end = first + count
+        arguments = {
+            "hidden_states": hidden[:, first:end].float(),
+            "position_embeddings": hf_rope_tables(config, positions[..., first:end]),
+            "attention_mask": mask_additive_4d[..., first:end, :end].float(),
+            keyword: cache,
+        }
+        outputs.append(_call(module, weights, arguments)[0])
+        first = end
+    return torch.cat(outputs, dim=1)
+
+
 def hf_mlp(config: Qwen3Config, weights: Weights, x: Tensor) -> Tensor:
     """Run one MLP: ``[..., hidden]`` to float32 ``[..., hidden]``."""
     output: Tensor = _call(hf.Qwen3MLP(hf_config(config)), weights, {"x": x.float()})
@@ -128,6 +167,32 @@ def hf_logits(config: Qwen3Config, weights: Weights, tokens: Tensor) -> Tensor:
     output = _call(model, weights, {"input_ids": tokens, "use_cache": False})
     logits: Tensor = output.logits
     return logits
+
+
+def hf_hidden_states(
+    config: Qwen3Config,
+    weights: Weights,
+    tokens: Tensor,
+    attention_mask: Tensor,
+    positions: Tensor,
+) -> tuple[list[Tensor], Tensor]:
+    """Run a whole model on padded tokens, all of ``[B, T]``.
+
+    Returns:
+        The residual stream before every layer and, normed, after the last one; the logits.
+        What stands at padding is not to be relied on.
+    """
+    model = hf.Qwen3ForCausalLM(hf_config(config)).eval()
+    _check_theta(model.model.rotary_emb, config)
+    arguments = {
+        "input_ids": tokens,
+        "attention_mask": attention_mask,
+        "position_ids": positions,
+        "use_cache": False,
+        "output_hidden_states": True,
+    }
+    output = _call(model, weights, arguments)
+    return list(output.hidden_states), output.logits
 
 
 def hf_parameter_shapes(config: Qwen3Config) -> dict[str, tuple[int, ...]]:

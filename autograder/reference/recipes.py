@@ -43,6 +43,10 @@ class Draw:
         """A whole number from ``low`` to ``high``, both included."""
         return int(torch.randint(low, high + 1, (), generator=self._generator))
 
+    def permutation(self, count: int) -> torch.Tensor:
+        """The whole numbers below ``count`` in random order."""
+        return torch.randperm(count, generator=self._generator)
+
     def pick(self, options: Sequence[Any]) -> Any:
         """The first option in public cases, any other one in hidden cases."""
         return options[self.integer(1, len(options) - 1)] if self.hidden else options[0]

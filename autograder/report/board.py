@@ -1,152 +1,167 @@
-"""The scoreboard of ``make test``: one line per exercise, the first failure, what to do next."""
+"""The scoreboard of ``make test``: one row per exercise, the first failure, what to do next."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from autograder.course.messages import render
-from autograder.course.records import Check, CheckResult, ClassRecord, Exercise, Message, Outcome
-from autograder.report.escape import block, fitted, line
+from autograder.course.records import Check, CheckResult, ClassRecord, Message, Outcome
+from autograder.report.escape import block, fitted, folded, line
+from autograder.report.next_step import next_lines
+from autograder.report.rows import BAD, Row, rows_of
+from autograder.report.terminal import coloured, columns, glyphs
 from autograder.report.view import label
 
-_FANCY = {"passed": "✓", "failed": "✗", "not_started": "·", "other": "–"}
-_PLAIN = {"passed": "ok", "failed": "XX", "not_started": "..", "other": "--"}
-_COLOURS = {"passed": "32", "failed": "31", "not_started": "2", "other": "33"}
-_BAD = (Outcome.FAILED, Outcome.CRASHED, Outcome.TIMED_OUT)
-# What a hint on the mathematics can help with; a syntax error needs none.
-_WRONG_VALUES = ("mismatch", "mismatch_token", "moved", "stuck", "zero", "shape", "value")
+# With these no hint on the mathematics can help.
+NO_MATHEMATICS = (
+    "syntax",
+    "exit",
+    "breakpoint",
+    "missing",
+    "not_importable",
+    "import",
+    "file_lost",
+)
+LINES = 24  # of the whole board, so that its first row stays in sight
 _MORE = 4  # titles of further checks that fail
+_PRINTS = 8
+_FRAMES = 3
+_NAME = 17  # columns of an exercise's name
+_INDENT = 12 + _NAME  # of what stands beside it
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One exercise as it stands."""
-
-    exercise: Exercise
-    checks: tuple[Check, ...]
-    missed: tuple[tuple[Check, CheckResult], ...]
-
-    @property
-    def kind(self) -> str:
-        outcomes = [result.outcome for _, result in self.missed]
-        if not outcomes:
-            return "passed"
-        if all(outcome is Outcome.NOT_STARTED for outcome in outcomes):
-            return "not_started"
-        return "failed" if any(outcome in _BAD for outcome in outcomes) else "other"
-
-    @property
-    def points(self) -> tuple[int, int]:
-        worth = sum(check.points for check in self.checks)
-        return worth - sum(check.points for check, _ in self.missed), worth
-
-
-def scoreboard(record: ClassRecord, chosen: tuple[str, ...], language: str) -> tuple[str, bool]:
+def scoreboard(
+    record: ClassRecord,
+    chosen: Sequence[str],
+    language: str,
+    *,
+    hidden: int | None = None,
+    following: str = "",
+) -> tuple[str, bool]:
     """The text for the terminal, and whether every check that counts passed.
 
     Args:
         record: holds exactly one hand-in, the student's own.
-        chosen: names of the checks that ran.
+        chosen: names of the checks that were asked for; what they need ran, too.
         language: ``en`` or ``zh``.
+        hidden: how many hidden cases the grader runs for the whole lab; None if not known.
+        following: number of the next lab; empty for none.
     """
-    results = {result.check: result for result in record.hand_ins[0].results}
-    rows = []
-    for exercise in record.lab.exercises:
-        checks = tuple(check for check in exercise.checks if check.name in chosen)
-        missed = tuple(
-            (check, results[check.name])
-            for check in checks
-            if results[check.name].outcome is not Outcome.PASSED and not check.optional
-        )
-        if checks:
-            rows.append(_Row(exercise, checks, missed))
-    lines = [_line(row, language) for row in rows]
+    rows = rows_of(record, chosen)
     open_rows = [row for row in rows if row.missed]
+    if len(rows) < len(record.lab.exercises):
+        hidden = None  # the number is that of all exercises
+    end = ["", *_total(rows, hidden, language), *next_lines(record, rows, following, language)]
+    end += [render(mark, language) for mark in record.hand_ins[0].marks]
+    end.append(_say("isolation_short", language, level=record.isolation.level))
+    told = _Told(open_rows[0] if open_rows else None, language)
+    lines = [text for row in rows for text in told.row(row)]
     if open_rows:
-        lines.append(_say("legend", language, **_marks()))
-        lines += _detail(open_rows[0], language)
-    earned, total = (sum(row.points[part] for row in rows) for part in (0, 1))
-    lines += ["", _say("public_total", language, earned=earned, total=total)]
-    lines += _next(record, rows, open_rows, language)
-    lines += [render(mark, language) for mark in record.hand_ins[0].marks]
-    lines.append(_say("isolation_short", language, level=record.isolation.level))
-    return "\n".join(lines), not open_rows
+        lines.append(_say("legend", language, **glyphs()))
+        if all(row.kind == "not_started" for row in rows):
+            lines += ["", *folded(_say("nothing_yet", language), columns())]
+        lines += _detail(open_rows[0], record, LINES - len(lines) - len(end), language)
+    return "\n".join([*lines, *end]), not open_rows
 
 
-def _line(row: _Row, language: str) -> str:
-    text = row.exercise.title.in_(language)
-    if row.missed and row.kind != "not_started" and row.missed[0][1].message is not None:
-        colon = "：" if language == "zh" else ": "
-        text += colon + line(render(row.missed[0][1].message, language))
-    room = max(40, min(120, shutil.get_terminal_size().columns) - 28)
-    earned, worth = row.points
-    number = f"{earned:>3}/{worth:<3}"
-    name = row.exercise.id.split(".")[1]
-    return f"{_coloured(row.kind)} {number} {name:<17} {fitted(text, room)}".rstrip()
+class _Told:
+    """Says each reason once: what ails a file ails every exercise in it."""
+
+    def __init__(self, first: Row | None, language: str) -> None:
+        self._first = first  # its reason stands below the rows
+        self._language = language
+        self._seen: set[str] = set()
+
+    def row(self, row: Row) -> list[str]:
+        """The line of an exercise, or two where it waits for something that has a long name."""
+        earned, worth = row.points
+        head = f"{coloured(row.kind)} {earned:>3}/{worth:<3} {row.name:<{_NAME}} "
+        title = line(row.exercise.title.in_(self._language))
+        if row.reason is None:
+            return [head + title]
+        reason = line(render(row.reason, self._language))
+        if reason in self._seen:
+            return [head + title + _say("same", self._language)]
+        self._seen.add(reason)
+        if row is self._first and row.kind == "failed":
+            return [head + title]
+        room = columns() - _INDENT
+        colon = "：" if self._language == "zh" else ": "
+        texts = folded(title + colon + reason, room)
+        if len(texts) > 2:
+            texts = [texts[0], fitted(" ".join(texts[1:]), room).rstrip()]
+        return [head + texts[0], *(" " * _INDENT + text for text in texts[1:])]
 
 
-def _detail(row: _Row, language: str) -> list[str]:
-    """Sentence, traceback and prints of the first check that did not pass, titles of others."""
-    check, result = row.missed[0]
+def _detail(row: Row, record: ClassRecord, room: int, language: str) -> list[str]:
+    """The first check that did not pass, in ``room`` lines, and the titles of others."""
+    check, result = _root(row, record)
     if result.outcome is Outcome.NOT_STARTED or result.message is None:
         return []
-    word = render(Message(f"outcome.{result.outcome.value}"), language)
-    title = line(check.title.in_(language))
-    lines = ["", _say("check", language, outcome=word, title=title)]
-    lines.append(f"  {line(render(result.message, language))}")
-    for frame in result.frames[-3:]:
-        lines.append(f"    {line(frame.file)}:{frame.line}  {line(frame.text)}")
-    if result.prints:
-        lines.append("  " + label("prints", language) + ":")
-        lines += [f"    {text}" for text in block(result.prints).splitlines()[-8:]]
-    others = [line(c.title.in_(language)) for c, r in row.missed[1:] if r.outcome in _BAD]
+    file = _whole_file(result)
+    others = [
+        c
+        for c, r in row.missed
+        if r.outcome in BAD and c is not check and not (file and r.message == result.message)
+    ]
+    lines = ["", *symptom(check, result, language, room - 1 - bool(others))]
     if others:
-        lines.append(_say("also", language, count=len(others)))
-        lines += [f"    {title}" for title in others[:_MORE]]
+        titles = [f"    {line(one.title.in_(language))}" for one in others[:_MORE]]
+        titles = titles[: max(0, room - len(lines) - 1)]
+        key = "also_first" if len(titles) < len(others) else "also"
+        values = {"count": len(others), "shown": len(titles)}
+        lines += [_say(key if titles else "also_short", language, **values), *titles]
     return lines
 
 
-def _next(record: ClassRecord, rows: list[_Row], open_rows: list[_Row], language: str) -> list[str]:
-    """What to do now: the exercise to work on, with the command that checks it."""
-    number = record.lab.name.removeprefix("lab").split("_")[0]
-    command = os.environ.get("AUTOGRADER_NEXT") or f"python -m autograder test --lab {number} -k "
-    ids = [exercise.id for exercise in record.lab.exercises]
-    if not open_rows:
-        if len(rows) == len(ids):
-            return [_say("all_public", language)]
-        after = ids.index(rows[-1].exercise.id) + 1
-        following = (ids[after:] or ids)[0].split(".")[1]
-        return [_say("some_public", language), _say("next", language, command=command + following)]
-    row = open_rows[0]
-    message = row.missed[0][1].message
-    key = message.key if message is not None else ""
-    todo = str(message.values["todo"]) if message and key == "check.todo_elsewhere" else ""
-    name = (todo if todo in ids else row.exercise.id).split(".")[1]
-    lines = [_say("next", language, command=command + name)]
-    if key.removeprefix("check.") in _WRONG_VALUES:
-        lines.append(_say("next_hint", language, hint=row.exercise.hint.in_(language)))
+def _whole_file(result: CheckResult) -> bool:
+    """Whether what is wrong ails every check of the file."""
+    key = result.message.key if result.message is not None else ""
+    return key.removeprefix("check.") in NO_MATHEMATICS or key.startswith("intake.")
+
+
+def _root(row: Row, record: ClassRecord) -> tuple[Check, CheckResult]:
+    """The first check that was missed, or the one that it waits for, if that was not asked for."""
+    check, result = row.missed[0]
+    if result.outcome is Outcome.SKIPPED:
+        results = {one.check: one for one in record.hand_ins[0].results}
+        for need in (one for one in record.lab.checks if one.name in check.needs):
+            if results[need.name].outcome in BAD:
+                return need, results[need.name]
+    return check, result
+
+
+def symptom(check: Check, result: CheckResult, language: str, room: int = LINES) -> list[str]:
+    """What became of a check: outcome and title, its sentence, traceback and prints.
+
+    The last frames and prints are left of what does not fit into ``room`` lines, one of each at
+    least.
+    """
+    word = render(Message(f"outcome.{result.outcome.value}"), language)
+    lines = folded(
+        _say("check", language, outcome=word, title=line(check.title.in_(language))), columns()
+    )
+    if result.message is not None:
+        reason = render(result.message, language)
+        lines += [f"  {text}" for text in folded(reason, columns() - 2)]
+    prints = block(result.prints).splitlines() if result.prints else []
+    left = room - len(lines) - (len(prints[-_PRINTS:]) + 1 if prints else 0)
+    frames = result.frames[-max(1, min(_FRAMES, left)) :]
+    for frame in frames:
+        lines.append(f"    {line(frame.file)}:{frame.line}  {line(frame.text)}")
+    if prints:
+        lines.append("  " + label("prints", language) + ":")
+        shown = prints[-max(1, min(_PRINTS, room - len(lines))) :]
+        lines += [f"    {text}" for text in shown]
     return lines
+
+
+def _total(rows: Sequence[Row], hidden: int | None, language: str) -> list[str]:
+    earned, total = (sum(row.points[part] for row in rows) for part in (0, 1))
+    count = {"en": f"{hidden} ", "zh": f" {hidden} 个"} if hidden else {"en": "", "zh": ""}
+    text = _say("public_total", language, earned=earned, total=total, hidden=count)
+    return folded(text, columns())
 
 
 def _say(name: str, language: str, **values: object) -> str:
     return render(Message(f"board.{name}", values), language)
-
-
-def _marks() -> dict[str, str]:
-    """Glyphs that the terminal can show."""
-    try:
-        "".join(_FANCY.values()).encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return _PLAIN
-    return _FANCY
-
-
-def _coloured(kind: str) -> str:
-    glyph = _marks()[kind]
-    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    if sys.stdout.isatty() and not plain:
-        return f"\x1b[{_COLOURS[kind]}m{glyph}\x1b[0m"
-    return glyph

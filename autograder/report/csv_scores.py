@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from autograder.course.records import ClassRecord, HandIn, Lab, Student
-from autograder.course.score import score_of
+from autograder.course.score import final_of, is_late, late_penalty_of, score_of
 from autograder.report.escape import csv_cell
+from autograder.report.one_pass import look
 
 COLUMNS = (
     "assignment",
@@ -26,39 +29,68 @@ GRADED = "graded"
 TO_BE_DECIDED = "to be decided"
 FOR_A_HUMAN = "for a human"
 MISSING = "nothing handed in"
-ENDING = ("status", "late", "attempt", "sids", "students", "emails", "decided_by")
+ENDING = ("status", "late", "attempt", "sids", "students", "emails", "decided_by", "days_late")
 
 
-def scores(record: ClassRecord) -> str:
-    """The table as CSV text (commas, ``\\n``).
+class Scores:
+    """The table as CSV text (commas, ``\\n``), given out row by row.
 
     After nbgrader's columns come one per exercise, ``status``, ``late``, ``attempt``, then
     ``sids`` (the course system's or the roster's), ``students`` and ``emails`` of everybody who
-    handed this in, joined by ``; ``, and ``decided_by``. Who is on the roster and handed in
-    nothing has a row without a score.
+    handed this in, joined by ``; ``, ``decided_by``, and ``days_late``. Who is on the roster and
+    handed in nothing has a row without a score.
 
-    ``raw_score`` is what was earned so far. ``score``, and an exercise's column, stays empty
-    while some of its points are to be decided: a number there would be read as final.
+    ``raw_score`` is what was earned so far; ``score`` is that less ``late_submission_penalty``.
+    ``score``, and an exercise's column, stays empty while some of its points are to be decided: a
+    number there would be read as final. ``duedate`` is the student's own, extensions applied; it
+    and the penalty stay empty where no course file says when the lab was due.
+
+    Args:
+        lab: what was graded.
+        write: takes the rows.
     """
-    exercises = [exercise.id for exercise in record.lab.exercises]
+
+    def __init__(self, lab: Lab, write: Callable[[str], object]) -> None:
+        self._lab = lab
+        self._exercises = [exercise.id for exercise in lab.exercises]
+        self._writer = csv.writer(_Stream(write), lineterminator="\n")
+        self._writer.writerow([csv_cell(name) for name in (*COLUMNS, *self._exercises, *ENDING)])
+
+    def take(self, hand_in: HandIn) -> None:
+        """One more hand-in."""
+        self._writer.writerow(_row(self._lab, hand_in, self._exercises))
+
+    def end(self, missing: Iterable[Student]) -> None:
+        """There are no more, and these students handed in nothing."""
+        for student in missing:
+            cells = {"assignment": self._lab.name, "student_id": student.id}
+            cells |= {"email": student.email}
+            cells |= {"last_name": student.name, "max_score": str(self._lab.points)}
+            row = [csv_cell(cells.get(name, "")) for name in COLUMNS]
+            people = [student.id, student.name, student.email]
+            ending = [MISSING, "", "", *map(csv_cell, people), "", ""]
+            self._writer.writerow([*row, *([""] * len(self._exercises)), *ending])
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """What :mod:`csv` writes to."""
+
+    write: Callable[[str], object]
+
+
+def scores(record: ClassRecord) -> str:
+    """The whole table of a class; see :class:`Scores`."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([csv_cell(name) for name in (*COLUMNS, *exercises, *ENDING)])
-    for hand_in in record.hand_ins:
-        writer.writerow(_row(record.lab, hand_in, exercises))
-    for student in record.missing:
-        cells = {"assignment": record.lab.name, "student_id": student.id, "email": student.email}
-        cells |= {"last_name": student.name, "max_score": str(record.lab.points)}
-        row = [csv_cell(cells.get(name, "")) for name in COLUMNS]
-        people = [student.id, student.name, student.email]
-        ending = [MISSING, "", "", *map(csv_cell, people), ""]
-        writer.writerow([*row, *([""] * len(exercises)), *ending])
+    rows = Scores(record.lab, text.write)
+    look(record.hand_ins, [rows])
+    rows.end(record.missing)
     return text.getvalue()
 
 
 def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
     total = score_of(lab, hand_in)
-    origin = hand_in.origin
+    origin, late = hand_in.origin, hand_in.lateness
     first = origin.students[0] if origin.students else Student("")
     known = {
         "assignment": csv_cell(lab.name),
@@ -67,9 +99,13 @@ def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
         "email": csv_cell(first.email),
         "student_id": csv_cell(hand_in.student),
         "raw_score": str(total.earned),
-        "score": "" if total.undecided else str(total.earned),
+        "score": "" if total.undecided else str(final_of(lab, hand_in)),
         "max_score": str(total.total),
     }
+    if late is not None:
+        known["duedate"] = csv_cell(late.due)
+        known["timestamp"] = csv_cell(origin.submitted_at or late.told_by_hand)
+        known["late_submission_penalty"] = str(late_penalty_of(lab, hand_in))
     cells = [known.get(name, "") for name in COLUMNS]
     for exercise in exercises:
         score = score_of(lab, hand_in, exercise)
@@ -78,10 +114,11 @@ def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
     return [
         *cells,
         TO_BE_DECIDED if total.undecided else status,
-        "" if origin.late is None else str(origin.late).lower(),
+        "" if is_late(hand_in) is None else str(is_late(hand_in)).lower(),
         str(origin.attempt),
         csv_cell("; ".join(one.id for one in origin.students)),
         csv_cell("; ".join(one.name for one in origin.students)),
         csv_cell("; ".join(one.email for one in origin.students)),
         csv_cell("; ".join(dict.fromkeys(one.by for one in hand_in.overrides))),
+        "" if late is None or late.days is None else str(late.days),
     ]

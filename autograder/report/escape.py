@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 MAX_LINES = 30
 MAX_BLOCK = 8000
@@ -19,6 +20,12 @@ _MARKDOWN = re.compile(
     r"[\\`*<>&\[\]|~!#$@{}]|(?<!\w)_|_(?!\w)|__|://|www\."
     r"|^(?:[-+=]|\d+[.)](?:\s|$))",  # would begin a list or underline a heading
     re.IGNORECASE,
+)
+_CODE = re.compile(r"(`[^`]+`)")
+_PROSE = re.compile(r"[\\`*<>&\[\]|~$]|(?<!\w)_|_(?!\w)")
+# Where a line may be broken: after spaces, and after a wide sign unless a stop follows it.
+_PIECES = re.compile(
+    r"[^\s\u2e80-\u9fff]*[\u2e80-\u9fff][\u3000-\u303f\uff00-\uffef]*\s*|[^\s\u2e80-\u9fff]+\s*|\s+"
 )
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # Excel takes the full-width forms too
 
@@ -52,6 +59,15 @@ def markdown(text: str) -> str:
     return f"{ticks} {text} {ticks}" if "`" in text else f"{ticks}{text}{ticks}"
 
 
+def prose(text: str) -> str:
+    """One line of the course's own words: code in backticks stays code, the rest is literal."""
+    pieces = _CODE.split(text)
+    return "".join(
+        piece if number % 2 else _PROSE.sub(r"\\\g<0>", piece)
+        for number, piece in enumerate(pieces)
+    )
+
+
 def fence(text: str, indent: str = "") -> str:
     """A Markdown code block with a fence longer than any inside, every line indented."""
     text = plain(text)  # first: what it takes out may join two runs of backticks
@@ -63,6 +79,12 @@ def fence(text: str, indent: str = "") -> str:
 def csv_cell(text: str) -> str:
     """A cell that no spreadsheet takes for a formula."""
     text = line(text) if not text.startswith(_FORMULA) else "'" + line(text)
+    return "'" + text if text.startswith(_FORMULA) else text
+
+
+def csv_list(texts: Iterable[str]) -> str:
+    """Texts in one cell, ``; `` between them; each of them may be cut, the list is not."""
+    text = "; ".join(map(line, texts))
     return "'" + text if text.startswith(_FORMULA) else text
 
 
@@ -84,6 +106,18 @@ def fitted(text: str, columns: int) -> str:
             text = text[:-1]
         text += ".."
     return text + " " * (columns - width(text))
+
+
+def folded(text: str, columns: int) -> list[str]:
+    """``text`` as lines of at most ``columns`` columns, broken at spaces or between wide signs."""
+    lines, now = [], ""
+    for piece in _PIECES.findall(line(text)):
+        if now and width(now + piece.rstrip()) > columns:
+            lines.append(now.rstrip())
+            now = piece.lstrip()
+        else:
+            now += piece
+    return [*lines, now.rstrip()] if now.strip() else lines
 
 
 def _longer_than_any(text: str, least: int) -> str:

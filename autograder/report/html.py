@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from autograder.course.records import ClassRecord, HandIn
 from autograder.report import escape
+from autograder.report.first_step import first_step
+from autograder.report.recognised import recognised, wording
+from autograder.report.redacted import marked_up
 from autograder.report.view import label, student_view
 
 if TYPE_CHECKING:
@@ -35,19 +38,32 @@ def context(record: ClassRecord, hand_in: HandIn, language: str) -> dict[str, An
     def phrase(name: str, **values: object) -> str:
         return label(name, language, **values)
 
-    isolation = record.isolation
-    layers = ", ".join(isolation.layers) or phrase("no_layers")
-    versions = ", ".join(f"{name} {value}" for name, value in record.versions.items())
+    view = student_view(record, hand_in, language, quote=escape.line)
     return {
-        "view": student_view(record, hand_in, language, quote=escape.line),
-        "graded": (
-            phrase("cases", public=record.public_cases, hidden=record.hidden_cases),
-            phrase("isolation", level=isolation.level, layers=layers, worker=isolation.worker),
-            phrase("versions", versions=versions),
-        ),
+        "view": view,
+        "next": first_step(record.lab, hand_in, view, language),
+        "recognised": {
+            "title": wording("title", language),
+            "intro": wording("intro", language),
+            "findings": recognised(record.lab, hand_in, language, quote=escape.line),
+        },
+        "graded": graded(record, language),
         "language": {"zh": "zh-CN"}.get(language, "en"),
         "label": phrase,
     }
+
+
+def graded(record: ClassRecord, language: str) -> tuple[str, ...]:
+    """How a class was graded: cases, isolation, releases."""
+    isolation = record.isolation
+    layers = ", ".join(isolation.layers) or label("no_layers", language)
+    levels = {"level": isolation.level, "layers": layers, "worker": isolation.worker}
+    versions = ", ".join(f"{name} {value}" for name, value in record.versions.items())
+    return (
+        label("cases", language, public=record.public_cases, hidden=record.hidden_cases),
+        label("isolation", language, **levels),
+        label("versions", language, versions=versions),
+    )
 
 
 @cache
@@ -65,6 +81,7 @@ def environment() -> Environment:
     )
     made.filters["code"] = _code
     made.filters["line"] = escape.line
+    made.filters["private"] = marked_up
     return made
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from autograder.course.records import ClassRecord, HandIn, Score
 from autograder.report import escape
+from autograder.report.first_step import FirstStep, first_step
+from autograder.report.recognised import FindingView, recognised, wording
 from autograder.report.view import CheckView, ExerciseView, label, student_view
 
 
@@ -21,20 +23,64 @@ def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
         + label("checks_passed", language, passed=view.passed, count=view.count),
         "",
     ]
+    if view.late:
+        lines += [view.late, ""]
     if view.about:
         lines += [" · ".join(view.about), ""]
     if view.score.undecided:
         lines += [label("undecided_why", language), ""]
+    lines += _next(first_step(record.lab, hand_in, view, language), language)
     for heading, sentences in (("marks", view.marks), ("notes", view.notes)):
         if sentences:
             lines += [f"## {label(heading, language)}", ""]
             lines += [f"- {each}" for each in sentences] + [""]
+    findings = recognised(record.lab, hand_in, language, quote=escape.markdown)
+    lines += _recognised(findings, language) if findings else []
     lines += [f"## {label('exercises', language)}", ""]
     for exercise in view.exercises:
         lines += _exercise(exercise, language)
     lines += _families(view.families, language)
     lines += _how(record, language)
     return "\n".join(lines) + "\n"
+
+
+def _next(step: FirstStep, language: str) -> list[str]:
+    lines = [f"## {label('next', language)}", ""]
+    if not step.title:
+        return [*lines, step.said, ""]
+    lines += [f"**{_text(step.title)}**" + (f" · {step.said}" if step.said else ""), ""]
+    lines += [step.reason, ""] if step.reason else []
+    lines += [f"> {escape.prose(step.hint)}", ""] if step.hint else []
+    lines += [f"{label('next_check', language)} `{step.command}`", ""] if step.command else []
+    return lines
+
+
+def _recognised(findings: tuple[FindingView, ...], language: str) -> list[str]:
+    lines = [f"## {wording('title', language)}", "", wording("intro", language), ""]
+    for finding in findings:
+        lines += [f"### {_text(finding.exercises)}", ""]
+        told = "".join(
+            f"**{escape.prose(piece)}**" if name else escape.prose(piece)
+            for piece, name in finding.said
+        )
+        mistakes = [
+            _together(language, *map(escape.prose, (one.sees, one.hint, one.section)))
+            for one in finding.mistakes
+        ]
+        if len(mistakes) == 1:
+            lines += [_together(language, told, *mistakes), ""]
+        else:
+            lines += [told, ""] if told else []
+            for one, text in zip(finding.mistakes, mistakes, strict=True):
+                name = f"**{escape.prose(one.name)}** — " if one.name else ""
+                lines.append(f"- {name}{text}")
+            lines += [""] if mistakes else []
+        lines += [f"- {each}" for each in finding.known] + [""] * bool(finding.known)
+    return lines
+
+
+def _together(language: str, *sentences: str) -> str:
+    return ("" if language == "zh" else " ").join(filter(None, sentences))
 
 
 def _exercise(exercise: ExerciseView, language: str) -> list[str]:

@@ -2,9 +2,15 @@
 
 Top level
     ``schema`` (``"qwen3-labs.class"``), ``version`` (1), ``lab``, ``isolation``, ``versions``
-    (name to version), ``cases`` (``{"public": int, "hidden": int}``), ``missing``, ``hand_ins``.
+    (name to version), ``cases`` (``{"public": int, "hidden": int}``), ``missing``,
+    ``late_rules`` (null where no course file was given, may be absent), ``hand_ins`` (each on a
+    line of its own).
+late_rules (see ``autograder/course/late.py``)
+    ``due``, ``grace_minutes``, ``percent_per_day``, ``max_days``, ``offset``, ``extensions`` (each
+    ``student``, ``due``, ``reason``, ``handed_in``).
 lab
     ``name``, ``folder`` (its name only), ``title``, ``files``, ``given``, ``forbidden``,
+    ``feedback`` (how much of a mistake reports tell),
     ``limits`` (``cpu_seconds``, ``wall_seconds``, ``hand_in_seconds`` in s, ``memory_mib`` in MiB,
     ``lost_workers``),
     ``points``, ``exercises``. A text is ``{"en": str, "zh": str}`` everywhere.
@@ -14,10 +20,17 @@ exercise
 isolation
     ``level``, ``layers``, ``worker`` (``"fork"`` or ``"spawn"``).
 hand-in
-    ``student``, ``score`` (``earned``, ``gradable``, ``total``, ``undecided``), ``needs_human``,
+    ``student``, ``score`` (``earned``, ``gradable``, ``total``, ``undecided``, ``late_penalty``,
+    ``final``: earned less the penalty), ``needs_human``,
     ``notes`` and ``marks`` (messages), ``digests`` (file to hash), ``results``, ``origin``
     (``name``, ``students``, ``submitted_at``, ``late``, ``attempt``), ``overrides`` (each
-    ``check``, ``points``, ``reason``, ``by``).
+    ``check``, ``points``, ``reason``, ``by``), ``findings``
+    (may be absent), ``lateness`` (``due``, ``extended``, ``days``, ``percent``, ``closed``,
+    ``why``, ``told_by_hand``; null or absent where the lab has no due time).
+finding (what diagnosis makes of exercises that failed)
+    ``exercises``, ``certainty`` (a value of ``Certainty``), ``misconceptions`` (each ``id``,
+    ``group``, ``name``, ``sees``, ``hint``, ``section``, ``anchor``, ``source``), ``either`` (one
+    of them rather than all), ``checks`` (that revealed it), ``known`` (messages).
 student (of an origin, and of ``missing``: who is on the roster and handed in nothing)
     ``id``, ``name``, ``email``.
 result
@@ -35,13 +48,17 @@ derives them again from the checks and results.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from autograder.course.kinds import verify
 from autograder.course.plain import (
+    finding_from_plain,
+    finding_to_plain,
+    late_rules_from_plain,
+    late_rules_to_plain,
     message_from_plain,
     message_to_plain,
     result_from_plain,
@@ -54,15 +71,17 @@ from autograder.course.records import (
     HandIn,
     Isolation,
     Lab,
+    Lateness,
     Limits,
     Origin,
     Override,
     Student,
     Text,
 )
-from autograder.course.score import needs_human, score_of
+from autograder.course.score import final_of, late_penalty_of, needs_human, score_of
+from autograder.report.one_pass import look
 
-_JSON: dict[str, Any] = {"ensure_ascii": False, "indent": 1, "allow_nan": False}
+_JSON: dict[str, Any] = {"ensure_ascii": False, "allow_nan": False}
 SCHEMA = "qwen3-labs.class"
 VERSION = 1
 
@@ -72,24 +91,51 @@ def to_json(record: ClassRecord) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "version": VERSION,
-        "lab": _lab_out(record.lab),
+        "lab": lab_to_plain(record.lab),
         "isolation": _plain(record.isolation),
         "versions": dict(record.versions),
         "cases": {"public": record.public_cases, "hidden": record.hidden_cases},
         "missing": [asdict(student) for student in record.missing],
+        "late_rules": late_rules_to_plain(record.late_rules),
         "hand_ins": [hand_in_to_plain(record.lab, hand_in) for hand_in in record.hand_ins],
     }
 
 
-def text_of(record: ClassRecord) -> Iterator[str]:
-    """The JSON text of the record in pieces, one hand-in at a time."""
-    head = json.dumps(to_json(replace(record, hand_ins=())), **_JSON)
-    before, after = head.rsplit("[]", 1)  # the list of hand-ins is the last value
-    yield before + "["
-    for number, hand_in in enumerate(record.hand_ins):
-        yield ",\n" if number else "\n"
-        yield json.dumps(hand_in_to_plain(record.lab, hand_in), **_JSON)
-    yield "\n]" + after + "\n"
+class ClassText:
+    """The JSON text of a class, given out in pieces, one hand-in at a time and a line for each.
+
+    Args:
+        record: everything but the hand-ins, which are taken one by one.
+        write: takes the pieces.
+    """
+
+    def __init__(self, record: ClassRecord, write: Callable[[str], object]) -> None:
+        head = json.dumps(to_json(replace(record, hand_ins=())), indent=1, **_JSON)
+        before, self._after = head.rsplit("[]", 1)  # the list of hand-ins is the last value
+        self._lab = record.lab
+        self._write = write
+        self._separator = "\n"
+        write(before + "[")
+
+    def take(self, hand_in: HandIn) -> None:
+        """One more hand-in."""
+        # Without indent, which only the slow encoder of the standard library knows.
+        text = json.dumps(hand_in_to_plain(self._lab, hand_in), **_JSON)
+        self._write(self._separator + text)
+        self._separator = ",\n"
+
+    def end(self) -> None:
+        """There are no more."""
+        self._write("\n]" + self._after + "\n")
+
+
+def text_of(record: ClassRecord) -> str:
+    """The whole JSON text."""
+    pieces: list[str] = []
+    text = ClassText(record, pieces.append)
+    look(record.hand_ins, [text])
+    text.end()
+    return "".join(pieces)
 
 
 def from_json(data: Mapping[str, Any]) -> ClassRecord:
@@ -129,6 +175,7 @@ def from_json(data: Mapping[str, Any]) -> ClassRecord:
             hidden_cases=data["cases"]["hidden"],
             public_cases=data["cases"]["public"],
             missing=tuple(Student(**student) for student in data.get("missing", ())),
+            late_rules=late_rules_from_plain(data.get("late_rules")),
         )
         verify(replace(record, hand_ins=()))  # those have been looked at, one by one
         return record
@@ -145,7 +192,8 @@ def _plain(record: Any) -> dict[str, Any]:
     }
 
 
-def _lab_out(lab: Lab) -> dict[str, Any]:
+def lab_to_plain(lab: Lab) -> dict[str, Any]:
+    """A lab as it stands in ``class.json``."""
     return {
         "name": lab.name,
         "folder": lab.folder.name,
@@ -153,6 +201,7 @@ def _lab_out(lab: Lab) -> dict[str, Any]:
         "files": list(lab.files),
         "given": list(lab.given),
         "forbidden": list(lab.forbidden),
+        "feedback": lab.feedback,
         "limits": asdict(lab.limits),
         "points": lab.points,
         "exercises": [
@@ -187,6 +236,7 @@ def _lab_in(data: Mapping[str, Any]) -> Lab:
         files=tuple(data["files"]),
         given=tuple(data["given"]),
         forbidden=tuple(data["forbidden"]),
+        feedback=data.get("feedback", "name"),
         limits=Limits(**data["limits"]),
         exercises=exercises,
     )
@@ -202,7 +252,12 @@ def hand_in_to_plain(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
     score = score_of(lab, hand_in)
     return {
         "student": hand_in.student,
-        "score": {**asdict(score), "undecided": score.undecided},
+        "score": {
+            **asdict(score),
+            "undecided": score.undecided,
+            "late_penalty": late_penalty_of(lab, hand_in),
+            "final": final_of(lab, hand_in),
+        },
         "needs_human": needs_human(lab, hand_in),
         "notes": [message_to_plain(note) for note in hand_in.notes],
         "marks": [message_to_plain(mark) for mark in hand_in.marks],
@@ -213,6 +268,8 @@ def hand_in_to_plain(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
             {name: value for name, value in asdict(one).items() if name != "student"}
             for one in hand_in.overrides
         ],
+        "findings": [finding_to_plain(finding) for finding in hand_in.findings],
+        "lateness": None if hand_in.lateness is None else asdict(hand_in.lateness),
     }
 
 
@@ -224,6 +281,7 @@ def hand_in_from_plain(data: Mapping[str, Any]) -> HandIn:
     """
     origin = dict(data.get("origin", {}))
     origin["students"] = tuple(Student(**student) for student in origin.get("students", ()))
+    late = data.get("lateness")
     try:
         hand_in = HandIn(
             student=data["student"],
@@ -233,6 +291,8 @@ def hand_in_from_plain(data: Mapping[str, Any]) -> HandIn:
             digests=dict(data["digests"]),
             origin=Origin(**origin),
             overrides=tuple(Override(data["student"], **one) for one in data.get("overrides", ())),
+            findings=tuple(finding_from_plain(one) for one in data.get("findings", ())),
+            lateness=None if late is None else Lateness(**late),
         )
     except (RecursionError, OverflowError) as error:
         raise ValueError(str(error)) from None

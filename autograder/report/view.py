@@ -15,12 +15,11 @@ from autograder.course.records import (
     HandIn,
     Lab,
     Message,
-    Origin,
     Outcome,
     Override,
     Score,
 )
-from autograder.course.score import score_of
+from autograder.course.score import final_of, is_late, late_penalty_of, score_of
 from autograder.report import escape
 
 GLYPHS = {
@@ -76,7 +75,8 @@ class ExerciseView:
 class StudentView:
     """The whole report; ``about`` (the hand-in), ``notes`` and ``marks`` are finished sentences.
 
-    ``passed`` and ``count`` are numbers of checks, optional ones aside.
+    ``passed`` and ``count`` are numbers of checks, optional ones aside. ``late`` says what
+    lateness takes off the score and what counts; empty where it takes nothing.
     """
 
     student: str
@@ -89,6 +89,7 @@ class StudentView:
     about: tuple[str, ...]
     notes: tuple[str, ...]
     marks: tuple[str, ...]
+    late: str = ""
 
 
 def label(name: str, language: str, **values: object) -> str:
@@ -137,23 +138,46 @@ def student_view(
         count=len(graded),
         exercises=exercises,
         families=_families(lab, hand_in, language),
-        about=_about(hand_in.origin, language, quote),
+        about=_about(hand_in, language, quote),
         notes=tuple(sentence(note, language, quote) for note in hand_in.notes),
         marks=tuple(sentence(mark, language, quote) for mark in hand_in.marks),
+        late=late_line(lab, hand_in, language),
     )
 
 
-def _about(origin: Origin, language: str, quote: Quote) -> tuple[str, ...]:
-    """Who handed in and when, as far as the course system told."""
+def late_line(lab: Lab, hand_in: HandIn, language: str) -> str:
+    """What lateness takes off, and what counts; why nothing, where that has to be said."""
+    late = hand_in.lateness
+    if late is None:
+        return ""
+    if late.days is None:
+        if hand_in.origin.late is False:
+            return ""  # in time, says the course system
+        return label("late_no_offset" if late.why == "no_offset" else "late_no_time", language)
+    score = score_of(lab, hand_in)
+    penalty, final = late_penalty_of(lab, hand_in), final_of(lab, hand_in)
+    values = {"days": late.days, "percent": late.percent, "penalty": penalty}
+    if not late.days:
+        return ""
+    key = "late_closed" if late.closed else "late_days"
+    return label(key, language, **values, final=final, total=score.total)
+
+
+def _about(hand_in: HandIn, language: str, quote: Quote) -> tuple[str, ...]:
+    """Who handed in, when, and by when, as far as the course system and the course tell."""
+    origin, late = hand_in.origin, hand_in.lateness
     names = [quote(one.name or one.id or one.email) for one in origin.students]
     lines = []
     if len(names) > 1:
         lines.append(label("handed_in_by", language, names=", ".join(names)))
-    if origin.submitted_at:
-        lines.append(label("submitted_at", language, time=quote(origin.submitted_at)))
+    submitted_at = origin.submitted_at or (late.told_by_hand if late else "")
+    if submitted_at:
+        lines.append(label("submitted_at", language, time=quote(submitted_at)))
     if origin.attempt > 1:
         lines.append(label("attempt", language, number=origin.attempt))
-    if origin.late:
+    if late is not None:
+        lines.append(label("extended" if late.extended else "due", language, time=quote(late.due)))
+    if is_late(hand_in):
         lines.append(label("late", language))
     return tuple(lines)
 
@@ -219,7 +243,7 @@ def _check(
 ) -> CheckView:
     if result is None:
         result = CheckResult(check.name, Outcome.NOT_GRADED, Message("report.no_result"))
-    passed = result.outcome is Outcome.PASSED
+    passed, message = result.outcome is Outcome.PASSED, why(result)
     shown = not result.hidden and not passed
     earned, decided = (check.points if passed else 0), ""
     if decision is not None:
@@ -238,22 +262,21 @@ def _check(
         optional=check.optional,
         open=result.outcome is Outcome.NOT_GRADED and decision is None,
         decided=decided,
-        reason=_reason(result, language, quote),
+        reason="" if message is None else sentence(message, language, quote),
         prints=escape.block(result.prints) if shown else "",
         trace=escape.block(_trace(result.frames)) if shown else "",
     )
 
 
-def _reason(result: CheckResult, language: str, quote: Quote) -> str:
+def why(result: CheckResult) -> Message | None:
     """Why; a hidden case tells nothing but that it was hidden, whatever the record holds."""
-    message = result.message
     if result.outcome is Outcome.PASSED:
-        return ""
+        return None
     if result.hidden and result.outcome is Outcome.NOT_GRADED:
-        message = Message("report.hidden_not_graded")
-    elif result.hidden and result.outcome is not Outcome.SKIPPED:
-        message = Message("check.hidden")
-    return "" if message is None else sentence(message, language, quote)
+        return Message("report.hidden_not_graded")
+    if result.hidden and result.outcome is not Outcome.SKIPPED:
+        return Message("check.hidden")
+    return result.message
 
 
 def _trace(frames: tuple[Frame, ...]) -> str:

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
-from autograder.course.records import ClassRecord, HandIn
-from autograder.report import csv_scores, html, markdown
-from autograder.report.record import text_of
+from autograder.course.atomic import write_atomic as write_atomic
+from autograder.course.atomic import writing
+from autograder.course.records import ClassRecord, HandIn, Lab
+from autograder.report import class_mistakes_text, dashboard, html, markdown
+from autograder.report.class_mistakes import Mistakes
+from autograder.report.csv_scores import Scores
+from autograder.report.glance import Glance
+from autograder.report.one_pass import Summary, look
+from autograder.report.record import ClassText
 
-
-def write_atomic(path: Path, text: str | Iterable[str], *, durable: bool = False) -> None:
-    """Write ``text``, whole or in pieces, beside ``path`` and move it there.
-
-    So nobody ever reads half a file; one that is ``durable`` is whole after a power cut, too.
-    The text is UTF-8, and a lone surrogate, which UTF-8 cannot hold, is written as ``\\udXXX``
-    (right in JSON).
-    """
-    # One run at a time writes there, so what a killed one has left is written over.
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with open(temporary, "wb") as stream:
-            for piece in (text,) if isinstance(text, str) else text:
-                stream.write(piece.encode("utf-8", "backslashreplace"))
-            if durable:
-                stream.flush()
-                os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+OVERVIEW = ("dashboard.html", "misconceptions.md", "misconceptions.csv")
 
 
 def student_reports(
@@ -55,10 +40,57 @@ def student_reports(
     return paths
 
 
-def class_files(record: ClassRecord, out: Path) -> tuple[Path, Path]:
-    """Write ``OUT/class.json`` and ``OUT/scores.csv``."""
+class Reports:
+    """Writes every student's reports; a summary that tells nothing."""
+
+    def __init__(self, record: ClassRecord, out: Path, language: str) -> None:
+        self._record, self._out, self._language = record, out, language
+
+    def take(self, hand_in: HandIn) -> None:
+        """One more hand-in."""
+        student_reports(self._record, hand_in, self._out, self._language)
+
+
+class Overview:
+    """Gathers what the page of a class and the list of its mistakes tell, and writes both."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._mistakes, self._glance = Mistakes(lab), Glance(lab)
+
+    def take(self, hand_in: HandIn) -> None:
+        """One more hand-in."""
+        self._mistakes.take(hand_in)
+        self._glance.take(hand_in)
+
+    def write(self, record: ClassRecord, out: Path, language: str) -> list[str]:
+        """Write ``OVERVIEW``; returns the lines on mistakes for the terminal.
+
+        Args:
+            record: the class that was taken; its hand-ins are not looked at again.
+            out: where to.
+            language: ``en`` or ``zh``.
+        """
+        survey = self._mistakes.survey()
+        page, listed, table = (out / name for name in OVERVIEW)
+        write_atomic(page, dashboard.page(record, self._glance, survey, language))
+        write_atomic(listed, class_mistakes_text.markdown(survey, language))
+        write_atomic(table, class_mistakes_text.table(survey, language))
+        return class_mistakes_text.lines(survey, language)
+
+
+def class_files(record: ClassRecord, out: Path, also: Sequence[Summary] = ()) -> tuple[Path, Path]:
+    """Write ``OUT/class.json`` and ``OUT/scores.csv``, reading every hand-in once.
+
+    Args:
+        record: the class; its hand-ins may be read from disk while this runs.
+        out: made if it is not there.
+        also: whoever tells something else of the class takes its hand-ins in the same look.
+    """
     out.mkdir(parents=True, exist_ok=True)
     paths = out / "class.json", out / "scores.csv"
-    write_atomic(paths[0], text_of(record), durable=True)
-    write_atomic(paths[1], csv_scores.scores(record), durable=True)
+    with writing(paths[0], durable=True) as whole, writing(paths[1], durable=True) as table:
+        text, rows = ClassText(record, whole), Scores(record.lab, table)
+        look(record.hand_ins, [text, rows, *also])
+        text.end()
+        rows.end(record.missing)
     return paths

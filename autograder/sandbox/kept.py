@@ -11,12 +11,15 @@ import hashlib
 import json
 import os
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autograder.sandbox.framing import LENGTH, WireError, frame, frame_length
+from autograder.sandbox import kept_ranks
+from autograder.sandbox.framing import LENGTH, MAX_MESSAGE, WireError, frame, frame_length
 from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.ranks import Met, OutOfStep, Request
 from autograder.sandbox.transport import Reply, WorkerTransport
 from autograder.sandbox.wire import Tensor, unpack
 
@@ -58,14 +61,32 @@ class KeepingTransport:
             blob = self._inner.raw  # packed anew it may be beyond what `unpack` takes
             return reply
         except WorkerLost as lost:
-            header["lost"] = [str(lost), lost.timed_out, lost.clock, lost.stray]
+            header |= kept_ranks.to_plain(lost)
             raise
         finally:
-            prints = self._inner.take_prints()
-            self._prints += prints
-            if len(blob) <= self._left:
-                self._left -= len(blob)
-                self._entries.append(_entry(header | {"prints": prints}, blob))
+            self._keep(header, blob)
+
+    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+        """Execute on ranks; see :meth:`WorkerTransport.exchange_ranks`."""
+        header: dict[str, Any] = {"request": kept_ranks.digest(requests, _digest)}
+        blob = b""
+        try:
+            met = self._inner.exchange_ranks(requests)
+            header["calls"] = list(met.calls)
+            blob = kept_ranks.joined(self._inner.gang.raw)
+            return met
+        except (WorkerLost, OutOfStep) as error:
+            header |= kept_ranks.to_plain(error)
+            raise
+        finally:
+            self._keep(header, blob)
+
+    def _keep(self, header: dict[str, Any], blob: bytes) -> None:
+        prints = self._inner.take_prints()
+        self._prints += prints
+        if len(blob) <= min(self._left, MAX_MESSAGE):
+            self._left -= len(blob)
+            self._entries.append(_entry(header | {"prints": prints}, blob))
 
     def take_prints(self) -> str:
         """What student code printed since the last call."""
@@ -80,6 +101,13 @@ class KeepingTransport:
     def renew(self) -> None:
         """Let go of the worker."""
         self._inner.renew()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """See :meth:`WorkerTransport.aside`."""
+        with self._inner.aside():
+            yield
+        self._prints = ""
 
     def save(self) -> None:
         """Write the file. Raises OSError."""
@@ -124,16 +152,32 @@ class KeptTransport:
             WorkerLost: the worker was lost then.
             NotKept: it was never asked.
         """
-        answers = self._answers[_digest(request, tensors)]
+        header, blob = self._answer(_digest(request, tensors))
+        if "lost" in header:
+            self.lost += 1
+            raise kept_ranks.lost_of(header["lost"])
+        return unpack(bytearray(blob))
+
+    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+        """What came back when this was asked of ranks.
+
+        Raises:
+            RankLost, OutOfStep: so it went then.
+            NotKept: it was never asked.
+        """
+        header, blob = self._answer(kept_ranks.digest(requests, _digest))
+        if "lost" in header:
+            self.lost += 1
+        kept_ranks.expect_met(header)
+        return kept_ranks.met_of(header, blob)
+
+    def _answer(self, digest: str) -> tuple[dict[str, Any], bytes]:
+        answers = self._answers[digest]
         if not answers:
             raise NotKept
         header, blob = answers.popleft()
         self._prints += header["prints"]
-        if "lost" in header:
-            self.lost += 1
-            text, timed_out, clock, stray = header["lost"]
-            raise WorkerLost(text, timed_out=timed_out, clock=clock, stray=stray)
-        return unpack(bytearray(blob))
+        return header, blob
 
     def take_prints(self) -> str:
         """What was printed between two answers."""
@@ -147,6 +191,13 @@ class KeptTransport:
 
     def renew(self) -> None:
         """There is no worker."""
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """See :meth:`WorkerTransport.aside`."""
+        lost = self.lost
+        yield
+        self.lost, self._prints = lost, ""
 
 
 def hand_in_of(path: Path) -> dict[str, Any]:

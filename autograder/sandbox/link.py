@@ -18,6 +18,8 @@ from autograder.sandbox.rlimits import CPU_BACKSTOP_SECONDS
 START_SECONDS = 120  # a zygote that still imports torch answers when it is done
 KEPT_PRINTS = 16 << 10  # bytes kept of a worker's output
 MAX_PRINTS = 4 << 20  # bytes printed during one request after which it is killed
+# Where replies arrive, one at a time: a new buffer for each would be mapped, and faulted in.
+_ARRIVING = memoryview(bytearray(1 << 18))
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,15 @@ class Link(Protocol):
     def exchange(self, blob: bytes, budget: Budget) -> bytes:
         """Send a message, return the reply; raises :class:`WorkerLost`."""
 
+    def begin(self, blob: bytes, budget: Budget) -> None:
+        """Send a message, of which what is to come may take so much in all."""
+
+    def proceed(self, blob: bytes) -> None:
+        """Send another one on the way to the reply; the budget goes on."""
+
+    def finish(self) -> bytes:
+        """The next message that comes; raises :class:`WorkerLost`."""
+
     def take_prints(self) -> str:
         """What student code printed since the last call."""
 
@@ -80,6 +91,8 @@ class Prints:
 
     def take(self) -> str:
         """The text kept, which is forgotten here."""
+        if not self._tail:
+            return ""
         text = self._tail.decode("utf-8", errors="replace")
         self._tail.clear()
         return text
@@ -136,13 +149,27 @@ class ForkedLink:
 
     def exchange(self, blob: bytes, budget: Budget) -> bytes:
         """Send, then wait for the reply while draining what student code prints."""
-        started, cpu_at_start = time.monotonic(), self._cpu()
-        wall_left, cpu_left = budget.wall_seconds, budget.cpu_seconds
-        out = self._send(memoryview(frame(blob)))
+        self.begin(blob, budget)
+        return self.finish()
+
+    def begin(self, blob: bytes, budget: Budget) -> None:
+        """Send what the channel takes at once; :meth:`finish` sends the rest."""
+        self._budget, self._started, self._cpu_at_start = budget, time.monotonic(), self._cpu()
+        self._prints.total = 0  # the cap is on one call: whoever prints a little each time may
+        self.proceed(blob)
+
+    def proceed(self, blob: bytes) -> None:
+        """The same, with what is left of the budget."""
+        self._out = self._send(memoryview(frame(blob)))
+
+    def finish(self) -> bytes:
+        """Wait for the next message while draining what student code prints."""
+        budget, out = self._budget, self._out
+        wall_left = max(0.0, budget.wall_seconds - (time.monotonic() - self._started))
+        cpu_left = budget.cpu_seconds - (self._cpu() - self._cpu_at_start)
         if out:
             self._poll.modify(self._channel, select.POLLIN | select.POLLOUT)
         got, want = bytearray(), 8
-        self._prints.total = 0  # the cap is on one call: whoever prints a little each time may
         while len(got) < want or want == 8:
             for fd, event in self._poll.poll(1000 * min(wall_left, max(cpu_left, 0.02))):
                 if fd == self._output:
@@ -160,8 +187,8 @@ class ForkedLink:
                 except WireError as error:
                     raise WorkerLost(str(error)) from None
             if len(got) < want or want == 8:
-                wall_left = budget.wall_seconds - (time.monotonic() - started)
-                cpu_left = budget.cpu_seconds - (self._cpu() - cpu_at_start)
+                wall_left = budget.wall_seconds - (time.monotonic() - self._started)
+                cpu_left = budget.cpu_seconds - (self._cpu() - self._cpu_at_start)
                 if cpu_left <= 0:
                     raise WorkerLost(f"{budget.cpu_seconds:g}", timed_out=True)
                 if wall_left <= 0:
@@ -169,8 +196,10 @@ class ForkedLink:
         return bytes(got[8:want])
 
     def take_prints(self) -> str:
-        """What student code printed since the last call."""
-        self._drain()
+        """What student code printed since the last call.
+
+        A worker prints before it replies, so whoever waited for the reply has read that already.
+        """
         return self._prints.take()
 
     def close(self) -> None:
@@ -189,13 +218,13 @@ class ForkedLink:
 
     def _receive(self, got: bytearray) -> bool:
         try:
-            piece = self._channel.recv(1 << 20)
+            count = self._channel.recv_into(_ARRIVING)
         except BlockingIOError:
             return True
         except OSError:
             return False
-        got += piece
-        return bool(piece)
+        got += _ARRIVING[:count]
+        return bool(count)
 
     def _drain(self) -> None:
         try:

@@ -2,30 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from autograder.sandbox import collective, own_workers
+from autograder.sandbox.link import Budget, Link, WorkerLost
+from autograder.sandbox.ranks import Gang, Met, RankRaised, Request
 from autograder.sandbox.session import Session
-from autograder.sandbox.transport import Reply, Sources
-from autograder.sandbox.wire import Tensor
+from autograder.sandbox.student_error import StudentError
+from autograder.sandbox.transport import START, Reply, Sources
+from autograder.sandbox.wire import Tensor, pack
+
+PATIENCE = Budget(cpu_seconds=60, wall_seconds=600)
+NO_END = Budget(cpu_seconds=1e6, wall_seconds=1e6)  # somebody may stand at a breakpoint
 
 
 class LocalTransport:
-    """Executes requests here.
+    """Executes requests here. Of several ranks the first runs here, the others in workers.
 
     Args:
         sources: text and shown paths of the hand-in's files.
         debug: let exceptions of student code through, so that ``pdb`` stops in them.
+        seed: of torch's generator; another one shows which answers depend on it.
     """
 
-    def __init__(self, sources: Sources, *, debug: bool = False) -> None:
-        self._session = Session(sources.files, sources.paths)
+    def __init__(self, sources: Sources, *, debug: bool = False, seed: int = 0) -> None:
+        self._sources, self._seed = sources, seed
+        self._session = Session(sources.files, sources.paths, seed=seed)
+        self._first: Session | None = None  # of rank 0, whose objects are its own
         self._debug = debug
+        self._gang = Gang(self._begin, NO_END if debug else PATIENCE)
+        self.lost = 0
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
         """Execute one request in this process."""
+        collective.stand_alone()
         return self._session.execute(request, tensors, debug=self._debug)
+
+    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+        """Execute a request per rank, the first of them in this process.
+
+        Raises:
+            RankLost, OutOfStep, NoWorker: see :class:`WorkerTransport`.
+        """
+        if self._first is None:
+            self._first = Session(self._sources.files, self._sources.paths, seed=self._seed)
+        world, failed = len(requests), list[Exception]()
+        self._gang.fill(world - 1)
+        hub = self._gang.exchange(requests[1:], world, first=1)
+
+        def ask(call: str, about: str, data: bytes) -> list[bytes]:
+            try:
+                return hub.ask(0, call, about, data)
+            except (WorkerLost, StudentError) as error:
+                failed.append(error)
+                raise
+
+        collective.join(0, world, ask)
+        met = None
+        try:
+            reply = self._first.execute(*requests[0], debug=self._debug)
+            if failed and not isinstance(failed[0], RankRaised):
+                raise failed[0]
+            if not failed:
+                hub.replied(0, reply)
+            met = hub.met() if failed else hub.end()
+            return met
+        finally:
+            collective.join(0, 1)
+            if met is None or None in met.replies:
+                self._gang.close()
+
+    def take_prints(self) -> str:
+        """Prints went where those of this process go."""
+        return ""
+
+    def forgive(self) -> None:
+        """Nothing is ever lost here."""
+
+    def renew(self) -> None:
+        """There is no worker but those of ranks."""
+        self._gang.close()
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Nothing is counted here."""
+        return nullcontext()
 
     def close(self) -> None:
         """Take the student's modules out of this process again."""
-        self._session.modules.remove()
+        self._gang.close()
+        for session in (self._first, self._session):
+            if session is not None:
+                session.modules.remove()
+        collective.leave()
+
+    def _begin(self, link: Link | None = None) -> Link:
+        link = link or own_workers.starter()()
+        told = {"sources": dict(self._sources.files), "paths": dict(self._sources.paths)}
+        link.exchange(pack({**told, "given": None, "seed": self._seed}, {}), START)
+        return link

@@ -22,10 +22,10 @@ def read(folder: Path, prefix: str) -> dict[str, torch.Tensor]:
     Raises:
         ValueError: the folder holds no such tensors (names the folder and the prefix).
     """
-    index = folder / "model.safetensors.index.json"
+    parts = folder / "model.safetensors.index.json"
     try:
-        if index.is_file():
-            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        if parts.is_file():
+            names = json.loads(parts.read_text(encoding="utf-8"))["weight_map"]
             files = sorted({file for name, file in names.items() if name.startswith(prefix)})
         else:
             files = ["model.safetensors"]

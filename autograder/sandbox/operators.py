@@ -31,10 +31,7 @@ class _Recorder(TorchFunctionMode):
 
 
 @contextmanager
-def recorded(active: bool) -> Iterator[list[str]]:
-    """Names of the functions that run inside the block (nothing when not ``active``)."""
-    if not active:
-        yield []
-        return
+def recorded() -> Iterator[list[str]]:
+    """Names of the functions that run inside the block."""
     with _Recorder() as recorder:
         yield recorder.seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import sys
 import warnings
 from collections.abc import Collection
@@ -10,14 +11,24 @@ from pathlib import Path
 
 import torch
 
+from autograder.sandbox import collective, folders
 from autograder.sandbox.jail import Jail, harden_parent
 from autograder.sandbox.reach import python_readable
 from autograder.sandbox.rlimits import CPU_BACKSTOP_SECONDS
 from autograder.sandbox.session import Session
 from autograder.sandbox.values import from_torch
-from autograder.sandbox.wire import pack, unpack
+from autograder.sandbox.wire import pack, unpack_trusted
 
 WARM_TURNS = 24
+# What labs give (a worker keeps the modules that its own lab lists), and what loaders import.
+GIVEN = (
+    "safetensors.torch",
+    "labs.given.config",
+    "labs.given.norm",
+    "labs.given.cache",
+    "labs.given.flat",
+    "labs.given.standin",
+)
 # No solution: it only touches the functions that solutions touch.
 REHEARSAL = """
 import torch
@@ -35,7 +46,7 @@ class Block(torch.nn.Module):
         heads = self.norm(self.up(x).view(2, 5, 3, 8)).transpose(1, 2)
         first, second = heads.chunk(2, dim=-1)
         angles = torch.arange(5)[:, None].float() * torch.ones(4)
-        angles = torch.cat((angles, angles), dim=-1)
+        angles = torch.cat([angles] * 2, -1)
         q = heads * angles.cos().to(x.dtype) - heads.unsqueeze(2).expand(2, 3, 2, 5, 8)[:, :, 0]
         k = q[:, :1].repeat_interleave(3, dim=1) + angles.sin().to(x.dtype)
         scores = q @ k.transpose(-1, -2) * 8**-0.5 + torch.zeros(5, 5, dtype=x.dtype)
@@ -49,15 +60,21 @@ class Block(torch.nn.Module):
 """
 
 
-def jail(root: Path, memory_bytes: int, without: Collection[str] = ()) -> Jail:
+def jail(
+    root: Path, memory_bytes: int, without: Collection[str] = (), given_files: str = ""
+) -> Jail:
     """Import what workers need, then build the jail around it.
 
     Args:
         root: the project's folder, which no worker may read.
         memory_bytes: what a worker may allocate beyond what it starts with.
         without: layers to leave off, see :meth:`Jail.prepare`.
+        given_files: where :func:`folders.copied` has put what the lab lets read; empty: nothing.
     """
     readable = everything(root)
+    if given_files:
+        folders.hold(Path(given_files))
+        readable = (*readable, given_files)
     harden_parent()
     return Jail.prepare(readable, memory_bytes, CPU_BACKSTOP_SECONDS, without)
 
@@ -71,7 +88,14 @@ def everything(root: Path) -> tuple[str, ...]:
     """
     # Weights are loaded strictly, or only shapes are looked at: drawing random ones first
     # would be a tenth of what a module costs.
+    for module in GIVEN:
+        importlib.import_module(module)
     torch.nn.Linear.reset_parameters = _zero_parameters  # type: ignore[assignment]
+    # oneDNN compiles a kernel for every new shape of a bfloat16 product: for the few small ones of
+    # a hand-in that takes ten times as long as the products.
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    collective.join(0, 1)  # so that a world of one needs nothing
+    collective.explain_what_a_jail_denies()
     _warm_up()
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != root]
     gc.collect()
@@ -81,8 +105,9 @@ def everything(root: Path) -> tuple[str, ...]:
 
 def _zero_parameters(layer: torch.nn.Linear) -> None:
     with torch.no_grad():
-        for parameter in layer.parameters(recurse=False):
-            parameter.zero_()
+        layer.weight.zero_()
+        if layer.bias is not None:
+            layer.bias.zero_()
 
 
 def _warm_up() -> None:
@@ -107,7 +132,7 @@ def _warm_up() -> None:
             steps = [new, call | {"echo": turn % 2 == 0, "operators": turn % 3 == 0}]
             tensors = {"w": weight, "x": x, "n": norm}
             request = pack({"steps": steps, "fresh": True}, tensors)
-            reply, _ = session.execute(*unpack(bytearray(request)))
+            reply, _ = session.execute(*unpack_trusted(bytearray(request)))
             if "error" in reply:
                 raise RuntimeError(f"the rehearsal failed: {reply['error']}")
         session.modules.remove()

@@ -6,9 +6,12 @@ Source: getrlimit(2). The stack is left alone: it is also the size of every thre
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 if sys.platform != "win32":
     import resource
@@ -74,3 +77,41 @@ def bind(memory_bytes: int, cpu_seconds: int, forbid_processes: bool) -> bool:
     if forbid_processes:
         _lower(resource.RLIMIT_NPROC, 0)
     return held
+
+
+@contextmanager
+def narrowed(extra_bytes: int) -> Iterator[bool]:
+    """Leave this process `extra_bytes` of address space that it may still map, inside the block.
+
+    A jailed worker may neither set a limit nor read what it has mapped. So its room is felt
+    out, and all but `extra_bytes` of it filled with a mapping that nobody can touch. Yields
+    whether that holds: a process without a limit of its own has no room to be narrowed.
+    """
+    if sys.platform != "linux" or not extra_bytes:
+        yield False
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    filled = None if limit == resource.RLIM_INFINITY else _room(limit) - extra_bytes
+    if filled is None or filled <= 0:
+        yield filled is not None
+        return
+    with _untouchable(filled):
+        yield True
+
+
+def _room(limit: int) -> int:
+    """Bytes that can still be mapped at once, up to a page; at most `limit`."""
+    low, high = 0, limit // mmap.PAGESIZE + 1  # in pages: `low` can be mapped, `high` cannot
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _untouchable(middle * mmap.PAGESIZE).close()
+            low = middle
+        except OSError:
+            high = middle
+    return low * mmap.PAGESIZE
+
+
+def _untouchable(size: int) -> mmap.mmap:
+    """Address space without memory behind it (no access, so nothing is ever committed)."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0)

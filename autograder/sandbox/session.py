@@ -5,23 +5,28 @@ A request is ``{"steps": [...], "fresh": bool}``; every step is one of
 * ``import``  file                                     run a file of the hand-in
 * ``new``     as, path, args, kwargs, dtype, weights, mapped   construct, load weights strictly
 * ``call``    target, args, kwargs, echo, operators    call a function, class or object
+              method, count, held (absent: none)       its method; count what the call costs
+              measure (absent: no): bytes at most      the same by bytes and FLOPs; 0: no limit
+              trace (absent: no)                       write down what torch makes on the way
 * ``get``     target, name                             read an attribute
 
 and the reply ``{"values": [...]}``, one per step, or ``{"error": {...}, "done": n}`` with the
-values of the steps before. Nothing here knows an answer.
+values of the steps before. An argument may be a tensor, an object made before, a config, a dtype,
+a class by its name (of the hand-in, or given code) or a folder that the lab lists, which becomes
+a path here. Nothing here knows an answer.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from autograder.course.load_lab import StudentModules
-from autograder.sandbox import mapped, operators
+from autograder.sandbox import costs, counting, folders, mapped, operators, traced
 from autograder.sandbox.values import decode, encode, to_torch
 from autograder.sandbox.wire import KEPT, Tensor
 from labs.given.config import Qwen3Config
@@ -37,9 +42,17 @@ class Session:
     Args:
         sources: text of the hand-in's files by name.
         paths: paths to show in tracebacks, by file name.
+        seed: of torch's generator at the beginning of every request.
     """
 
-    def __init__(self, sources: Mapping[str, str], paths: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, str],
+        paths: Mapping[str, str] | None = None,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self._seed = seed
         self.modules = StudentModules(sources, paths).install()
         self._objects: dict[int, Any] = {}
         self._kept: dict[str, Tensor] = {}
@@ -48,7 +61,7 @@ class Session:
         self, request: Mapping[str, Any], tensors: Mapping[str, Tensor], *, debug: bool = False
     ) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Run the steps of one request; with ``debug`` student exceptions come through."""
-        _reset_torch()
+        _reset_torch(self._seed)
         self._kept.update((name, t) for name, t in tensors.items() if name.startswith(KEPT))
         tensors = self._kept | dict(tensors)
         if request.get("fresh"):
@@ -78,11 +91,9 @@ class Session:
             return None
         if step["op"] == "get":
             return getattr(self._objects[step["target"]], step["name"])
-        args = [decode(a, tensors, self._objects.__getitem__, Qwen3Config) for a in step["args"]]
-        kwargs = {
-            name: decode(tree, tensors, self._objects.__getitem__, Qwen3Config)
-            for name, tree in step["kwargs"].items()
-        }
+        by = tensors, self._objects.__getitem__, self._find, Qwen3Config
+        args = [decode(tree, *by) for tree in step["args"]]
+        kwargs = {name: decode(tree, *by) for name, tree in step["kwargs"].items()}
         if step["op"] == "new":
             made = self._find(step["path"])(*args, **kwargs)
             self._objects[step["as"]] = made
@@ -97,14 +108,40 @@ class Session:
             return None
         target = step["target"]
         function = self._objects[target] if isinstance(target, int) else self._find(target)
-        with torch.no_grad(), operators.recorded(step["operators"]) as seen:
-            result = function(*args, **kwargs)
+        if "method" in step:
+            function = getattr(function, step["method"])
+        if "measure" in step:
+            return costs.measure(function, args, kwargs, self.modules.files, step["measure"])
+        with torch.no_grad():
+            if "trace" in step:
+                with traced.recorded() as made:
+                    answer = self._answer(step, function, args, kwargs)
+                return [answer, made.table()]
+            return self._answer(step, function, args, kwargs)
+
+    def _answer(
+        self,
+        step: Mapping[str, Any],
+        function: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """What a call gives back: its result, and what else the step asks for."""
         if step["operators"]:
+            with operators.recorded() as seen:
+                result = function(*args, **kwargs)
             return [result, sorted(set(seen))[:200]]
+        if step.get("count"):
+            with counting.counted(function, step["count"]) as counts:
+                result = function(*args, **kwargs)
+            return [result, dict(counts)]
+        result = function(*args, **kwargs)
+        if "held" in step:
+            return [result, counting.held(self._objects[step["held"]])]
         return [result, args, kwargs] if step["echo"] else result
 
     def _find(self, path: str) -> Any:
-        module, name = path.split(".")
+        module, _, name = path.rpartition(".")
         return getattr(self.modules.module(module), name)
 
     def _describe(self, error: BaseException, stage: str) -> dict[str, Any]:
@@ -117,7 +154,7 @@ class Session:
                 if entry.filename in self.modules.files:
                     line = (entry.line or "")[:200]
                     frames.append((entry.filename, entry.lineno or 0, entry.name[:80], line))
-        except Exception:
+        except BaseException:
             frames = []  # a hostile exception object; the type and text remain
         if isinstance(error, SyntaxError) and error.filename in self.modules.files:
             line = (error.text or "").strip()[:200]
@@ -166,12 +203,12 @@ def _load(module: Any, state: Mapping[str, torch.Tensor]) -> None:
         raise _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT], names) from None
 
 
-def _reset_torch() -> None:
+def _reset_torch(seed: int) -> None:
     """Undo what the call before may have changed for the whole process."""
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
     # Not torch.manual_seed: that formats a stack trace for every absent accelerator.
-    torch.default_generator.manual_seed(0)
+    torch.default_generator.manual_seed(seed)
     if torch.get_num_threads() != 1:
         torch.set_num_threads(1)
     if sys.getrecursionlimit() != 1000:
@@ -180,6 +217,6 @@ def _reset_torch() -> None:
 
 def _safe_text(error: BaseException) -> str:
     try:
-        return str(error)[:MAX_TEXT]
+        return folders.without_base(str(error))[:MAX_TEXT]
     except BaseException:  # a student's own __str__ may raise anything
         return "(an exception without a readable text)"

@@ -7,17 +7,18 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import IO
 
 from autograder.sandbox.framing import WireError, frame, frame_length
 from autograder.sandbox.link import MAX_PRINTS, Budget, Prints, WorkerLost, by_signal
 
-BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from autograder.sandbox.{0} import main; main"
+BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from {0} import main; main"
 
 
 def command(module: str, root: Path, *args: str) -> list[str]:
-    """The command line of an isolated Python that runs ``main`` of a sandbox module."""
+    """The command line of an isolated Python that runs ``main`` of a module, by its full name."""
     code = f"{BOOT.format(module)}(sys.argv)"
     return [sys.executable, "-I", "-B", "-X", "utf8", "-c", code, str(root), *args]
 
@@ -44,9 +45,11 @@ class SpawnedLink:
     process is not to be had everywhere: here the wall cap alone decides.
     """
 
-    def __init__(self, root: Path, memory_bytes: int, mapping: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, root: Path, memory_bytes: int, files: str = "", mapping: tuple[str, ...] = ()
+    ) -> None:
         self._process = subprocess.Popen(
-            command("spawned", root, str(memory_bytes), *mapping),
+            command(__name__, root, str(memory_bytes), files, *mapping),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -62,15 +65,37 @@ class SpawnedLink:
 
     def exchange(self, blob: bytes, budget: Budget) -> bytes:
         """Send, then wait for the reply at most the wall cap."""
-        assert self._process.stdin is not None
+        self.begin(blob, budget)
+        return self.finish()
+
+    def begin(self, blob: bytes, budget: Budget) -> None:
+        """Send; the wall cap begins to run."""
         with self._lock:
             self._prints.total = 0
+        self._wall_seconds, self._started = budget.wall_seconds, time.monotonic()
+        self.proceed(blob)
+
+    def proceed(self, blob: bytes) -> None:
+        """Send another message; the wall cap goes on."""
+        assert self._process.stdin is not None
         try:
             self._process.stdin.write(frame(blob))
             self._process.stdin.flush()
         except OSError:
             pass  # it has ended; the reader thread knows how
-        return self._wait(budget.wall_seconds)
+
+    def finish(self) -> bytes:
+        """Wait for the next message at most what is left of the wall cap."""
+        left = max(0.0, self._wall_seconds - (time.monotonic() - self._started))
+        try:
+            message = self._messages.get(timeout=left)
+        except queue.Empty:
+            self._process.kill()
+            text = f"{self._wall_seconds:g}"
+            raise WorkerLost(text, timed_out=True, clock="wall") from None
+        if isinstance(message, WorkerLost):
+            raise message
+        return message
 
     def take_prints(self) -> str:
         """What student code printed since the last call."""
@@ -87,16 +112,6 @@ class SpawnedLink:
                     stream.close()
                 except OSError:  # unsent bytes to a dead worker
                     continue
-
-    def _wait(self, seconds: float) -> bytes:
-        try:
-            message = self._messages.get(timeout=seconds)
-        except queue.Empty:
-            self._process.kill()
-            raise WorkerLost(f"{seconds:g}", timed_out=True, clock="wall") from None
-        if isinstance(message, WorkerLost):
-            raise message
-        return message
 
     def _read_messages(self) -> None:
         stream = self._process.stdout
@@ -135,12 +150,12 @@ class SpawnedLink:
 
 
 def main(argv: list[str]) -> None:
-    """``python -I -c … ROOT MEMORY_BYTES [WEIGHTS PREFIX…]``: be a worker on standard streams."""
+    """``python -I -c … ROOT MEMORY_BYTES FILES [WEIGHTS PREFIX…]``: be a worker on stdio."""
     from autograder.sandbox import mapped, preload, worker
 
-    jail = preload.jail(Path(argv[1]), int(argv[2]))
-    if argv[3:]:
-        mapped.hold(Path(argv[3]), tuple(argv[4:]))
+    jail = preload.jail(Path(argv[1]), int(argv[2]), given_files=argv[3])
+    if argv[4:]:
+        mapped.hold(Path(argv[4]), tuple(argv[5:]))
     # Frames keep the first two descriptors' duplicates; prints of student code go to stderr.
     reading, writing = os.dup(0), os.dup(1)
     os.dup2(2, 1)

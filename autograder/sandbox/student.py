@@ -6,95 +6,44 @@ constructs a module, loads weights and calls it is one round trip.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from autograder.course.records import Frame
+from autograder.sandbox.arguments import Dtype as Dtype
+from autograder.sandbox.arguments import Folder as Folder
+from autograder.sandbox.arguments import GivenConfig as GivenConfig
+from autograder.sandbox.arguments import Named as Named
+from autograder.sandbox.group import Group
 from autograder.sandbox.link import WorkerLost
-from autograder.sandbox.transport import Transport
+from autograder.sandbox.replies import Other as Other
+from autograder.sandbox.replies import decode, expect_cost, expect_echo, expect_measured
+from autograder.sandbox.student_error import StudentError as StudentError
+from autograder.sandbox.transport import Reply, Transport
 from autograder.sandbox.wire import KEPT, Tensor
 
-MAX_TEXT = 400
 MAX_OPERATORS = 200  # names of one call
-MAX_LINE = 1 << 20  # a file of the largest size that is taken has no more lines
-
-
-class StudentError(Exception):
-    """Student code raised: where (``stage``), what (``type``, ``text``), the student's frames.
-
-    ``todo`` is the id of a stub's TODO that was reached, or None. When weights do not load,
-    ``lacking`` and ``extra`` name parameters, ``shapes`` name, own shape and shape wanted.
-    """
-
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        self.stage = str(error.get("stage"))[:20]
-        self.type = str(error.get("type"))[:80]
-        self.text = str(error.get("text"))[:MAX_TEXT]
-        self.todo = str(error["todo"])[:60] if error.get("todo") else None
-        self.frames = tuple(
-            Frame(str(file)[:300], _line(line), str(function)[:80], str(text)[:200])
-            for file, line, function, text in list(error.get("frames") or ())[:8]
-        )
-        self.lacking = _names(error.get("lacking"))
-        self.extra = _names(error.get("extra"))
-        self.shapes = tuple(
-            (str(name)[:80], str(got)[:40], str(want)[:40])
-            for name, got, want in list(error.get("shapes") or ())[:6]
-        )
-        super().__init__(f"{self.type}: {self.text}")
-
-
-def _names(raw: Any) -> tuple[str, ...]:
-    return tuple(str(name)[:80] for name in list(raw or ())[:6])
-
-
-def _expect_echo(step: Mapping[str, Any], value: Any) -> None:
-    """``[result, args, kwargs]``, with the arguments of the call; checks take them for granted.
-
-    Raises:
-        ValueError, TypeError: something else came back.
-    """
-    _, args, kwargs = value
-    if type(args) is not list or len(args) != len(step["args"]):
-        raise ValueError("other arguments than those of the call")
-    if type(kwargs) is not dict or kwargs.keys() != step["kwargs"].keys():
-        raise ValueError("other keywords than those of the call")
-
-
-def _line(raw: Any) -> int:
-    return max(0, min(int(raw), MAX_LINE))
 
 
 _SCALARS = (int, float, str, bool, type(None))
 
 
-@dataclass(frozen=True)
-class GivenConfig:
-    """A given ``Qwen3Config`` as an argument; student code receives the real class."""
-
-    values: Mapping[str, Any]
-
-
-class Other:
-    """A result that is neither data nor a plain tensor, in words."""
-
-    def __init__(self, description: str) -> None:
-        self.description = description
-
-    def __repr__(self) -> str:
-        return self.description
-
-
 class Result:
     """A value that student code returns; looking at ``value`` runs what is queued."""
 
-    def __init__(self, student: Student) -> None:
+    def __init__(self, student: Student, step: Mapping[str, Any], given: Sequence[Any]) -> None:
         self._student = student
+        self.step = step  # what was asked
+        self.given = given  # the arguments, in order, then those by name
+        self.verdict = ""  # what a check says of the costs of a measured call, in its own words
         self._value: Any = None
         self._ready = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the call was made and came back."""
+        return self._ready
 
     @property
     def value(self) -> Any:
@@ -122,18 +71,45 @@ class Handle:
 
 
 class Student:
-    """One check's view of a hand-in; with ``fresh`` its files run again in new namespaces."""
+    """One check's view of a hand-in.
 
-    def __init__(self, transport: Transport, *, fresh: bool = True) -> None:
+    Args:
+        transport: where it runs.
+        fresh: its files run again, in new namespaces.
+        traced: every call writes down what torch made on the way, see ``traces``.
+    """
+
+    def __init__(self, transport: Transport, *, fresh: bool = True, traced: bool = False) -> None:
         self._transport = transport
         self._steps: list[dict[str, Any]] = []
         self._results: list[Result | None] = []
         self.operators: set[str] = set()  # dispatched by calls that asked for them
+        self.asked: list[Result] = []  # every call so far
+        self.traces: list[Any] = []  # of the calls so far, see autograder.sandbox.traced
+        self._traced = traced
         self._tensors: dict[str, Tensor] = {}
         self._names: dict[int, str] = {}
         self._kept: list[Tensor] = []
         self._objects = 0
         self._fresh = fresh
+        self._group: Group | None = None
+
+    def ranks(self, count: int) -> Group:
+        """The hand-in as so many ranks; one group at a time."""
+        self.flush()
+        self._group = Group(self, self._transport, count)
+        return self._group
+
+    @property
+    def queued(self) -> bool:
+        """Whether steps wait to be run."""
+        return bool(self._steps)
+
+    def note(self, value: Any, **step: Any) -> None:
+        """Write down what was found out in another way, beside the answers to calls."""
+        result = Result(self, {"op": "note", **step}, ())
+        result.set(value)
+        self.asked.append(result)
 
     def new(
         self,
@@ -171,30 +147,42 @@ class Student:
         *args: Any,
         echo: bool = False,
         operators: bool = False,
+        method: str | None = None,
+        count: Sequence[str] = (),
+        held: Handle | None = None,
+        measure: int | None = None,
         **kwargs: Any,
     ) -> Result:
-        """Call ``"file.function"`` or an object.
+        """Call ``"file.function"``, an object, or its ``method``.
 
         With ``echo`` the value is ``[result, args, kwargs]``, the arguments as they are after
         the call; with ``operators`` the names of the operators dispatched are written down.
+        With ``count``, names of linear submodules of the object, it is ``[result, {name: rows
+        that entered it}]``; with ``held`` it is ``[result, bytes]``, those of all tensors that
+        hang on that object after the call; with ``measure``, bytes that the call may have alive (0:
+        any number), it is ``[result, costs]``, see :mod:`autograder.sandbox.costs`. One of these
+        five at a time.
         """
-        result = Result(self)
-        self._step(
-            result,
+        # Absent where not asked for: what was kept of older requests stays findable.
+        asked: dict[str, Any] = {"method": method} if method else {}
+        asked |= {"count": list(count)} if count else {}
+        asked |= {"held": held.number} if held else {}
+        asked |= {"measure": measure} if measure is not None else {}
+        asked |= {"trace": True} if self._traced and measure is None else {}
+        return self._ask(
+            (*args, *kwargs.values()),
             op="call",
             target=target.number if isinstance(target, Handle) else target,
             args=self._trees(args),
             kwargs=self._tree(kwargs),
             echo=echo,
             operators=operators,
+            **asked,
         )
-        return result
 
     def get(self, handle: Handle, name: str) -> Result:
         """Read an attribute of an object."""
-        result = Result(self)
-        self._step(result, op="get", target=handle.number, name=name)
-        return result
+        return self._ask((), op="get", target=handle.number, name=name)
 
     def import_file(self, file: str) -> None:
         """Run a file of the hand-in, as every other step does when it needs it."""
@@ -207,24 +195,49 @@ class Student:
             StudentError: a step raised.
             WorkerLost: the worker did not survive it.
         """
-        if not self._steps:
-            return
+        if self._group is not None:
+            self._group.flush()
+        if self._steps:
+            request, tensors, take = self.packed()
+            take(self._transport.exchange(request, tensors))
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Tensor], Callable[[Reply], None]]:
+        """What is queued, as a request with its tensors, and what takes the reply to it.
+
+        The latter raises StudentError or WorkerLost, see :meth:`flush`.
+        """
         steps, results, tensors = self._steps, self._results, self._tensors
         self._steps, self._results, self._tensors = [], [], {}
         self._names.clear()
         self._kept.clear()
         request = {"steps": steps, "fresh": self._fresh}
         self._fresh = False
-        reply, arrays = self._transport.exchange(request, tensors)
+        return request, tensors, lambda reply: self._take(steps, results, *reply)
+
+    def _take(
+        self,
+        steps: Sequence[dict[str, Any]],
+        results: Sequence[Result | None],
+        reply: dict[str, Any],
+        arrays: Mapping[str, Tensor],
+    ) -> None:
+        """Hand out the values of a reply."""
         try:
             for step, result, value in zip(steps, results, reply["values"], strict=False):
+                if "trace" in step:
+                    value, rows = value["$list"]
+                    self.traces.append(decode(rows, arrays))
                 if step.get("operators"):
                     value, names = value["$list"]
                     self.operators.update(str(n)[:80] for n in names["$list"][:MAX_OPERATORS])
                 if result is not None:
-                    decoded = _decode(value, arrays)
+                    decoded = decode(value, arrays)
                     if step.get("echo"):
-                        _expect_echo(step, decoded)
+                        expect_echo(step, decoded)
+                    if "count" in step or "held" in step:
+                        expect_cost(decoded)
+                    if "measure" in step:
+                        expect_measured(decoded)
                     result.set(decoded)
             error = StudentError(reply["error"]) if "error" in reply else None
             if error is None and len(reply["values"]) < len(steps):
@@ -248,6 +261,12 @@ class Student:
         self._steps.append(step)
         self._results.append(result)
 
+    def _ask(self, given: Sequence[Any], **step: Any) -> Result:
+        result = Result(self, step, given)
+        self._step(result, **step)
+        self.asked.append(result)
+        return result
+
     def _trees(self, values: tuple[Any, ...]) -> list[Any]:
         return [self._tree(value) for value in values]
 
@@ -257,6 +276,12 @@ class Student:
             return value
         if kind is GivenConfig:
             return {"$config": value.values}
+        if kind is Dtype:
+            return {"$dtype": value.name}
+        if kind is Named:
+            return {"$named": value.path}
+        if kind is Folder:
+            return {"$folder": value.path}
         if kind is np.ndarray:
             value, kind = Tensor.of(value), Tensor
         if kind is Tensor:
@@ -268,20 +293,3 @@ class Student:
         if kind in (list, tuple):
             return [self._tree(item) for item in value]
         raise TypeError(f"a check passes a {kind.__name__}, which has no form on the wire")
-
-
-def _decode(tree: Any, arrays: Mapping[str, Tensor]) -> Any:
-    """A reply tree as values; whatever does not fit the form becomes :class:`Other`."""
-    if isinstance(tree, dict):
-        if "$t" in tree:
-            return arrays.get(str(tree["$t"]), Other("nothing"))
-        if "$tuple" in tree:
-            return tuple(_decode(item, arrays) for item in tree["$tuple"])
-        if "$list" in tree:
-            return [_decode(item, arrays) for item in tree["$list"]]
-        if "$dict" in tree:
-            return {str(key): _decode(item, arrays) for key, item in tree["$dict"]}
-        return Other(str(tree.get("$other"))[:MAX_TEXT])
-    if isinstance(tree, list) or (type(tree) is int and abs(tree) >= 1 << 63):
-        return Other("a list" if isinstance(tree, list) else "a number beyond 64 bits")
-    return tree[:MAX_TEXT] if isinstance(tree, str) else tree

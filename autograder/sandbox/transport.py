@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from autograder.course.records import Limits
 from autograder.sandbox.framing import WireError
 from autograder.sandbox.link import Budget, Link, NoWorker, Starter, WorkerLost
+from autograder.sandbox.ranks import Gang, Met, Request
 from autograder.sandbox.wire import KEPT, Tensor, pack, unpack
 
 Reply = tuple[dict[str, Any], dict[str, Tensor]]
@@ -40,6 +42,9 @@ class CheckTransport(Transport, Protocol):
     def renew(self) -> None:
         """Let go of the worker; the next request gets a new one."""
 
+    def aside(self) -> AbstractContextManager[None]:
+        """What is asked inside is our business: it costs no time and no worker of the hand-in."""
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -60,6 +65,7 @@ class WorkerTransport:
         self._most_seconds = self._seconds_left = limits.hand_in_seconds
         self._link: Link | None = None
         self._sent: set[str] = set()  # names of tensors that the worker keeps
+        self.gang = Gang(self._begin, self._budget)  # workers that are ranks together
         self._last_prints = ""  # of a worker that is gone
         self.lost = 0
         self.raw = b""  # the last reply, as it came
@@ -72,10 +78,8 @@ class WorkerTransport:
             WorkerLost: it died, ran out of time, or did not answer in our language.
             NoWorker: none could be started.
         """
-        if self._seconds_left <= 0:
-            self.lost += 1
-            raise WorkerLost(f"{self._most_seconds:g}", timed_out=True, clock="whole")
-        link = self._link or self._begin()
+        self._expect_time()
+        link = self._link = self._link or self._begin()
         tensors = {name: t for name, t in tensors.items() if name not in self._sent}
         self._sent.update(name for name in tensors if name.startswith(KEPT))
         started = time.monotonic()
@@ -92,10 +96,36 @@ class WorkerTransport:
         finally:
             self._seconds_left -= time.monotonic() - started
 
+    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+        """Execute in as many workers as there are requests, each a rank of its own.
+
+        Raises:
+            RankLost: one died, ran out of time, or did not answer in our language.
+            OutOfStep: their collective calls do not fit together; all ranks are let go.
+            NoWorker: one could not be started.
+        """
+        self._expect_time()
+        self.gang.fill(len(requests), self._start)
+        started = time.monotonic()
+        met = None
+        try:
+            hub = self.gang.exchange(requests)
+            met = hub.end()
+            self.gang.raw = tuple(hub.raw.get(rank, b"") for rank in range(len(requests)))
+            return met
+        except WorkerLost:
+            self.lost += 1
+            raise
+        finally:
+            if met is None or None in met.replies:
+                self._last_prints += self.gang.prints()
+                self.gang.close()
+            self._seconds_left -= time.monotonic() - started
+
     def take_prints(self) -> str:
         """What student code printed since the last call."""
         last, self._last_prints = self._last_prints, ""
-        return last + (_prints(self._link) if self._link else "")
+        return last + (_prints(self._link) if self._link else "") + self.gang.prints()
 
     def forgive(self) -> None:
         """The last loss is nobody's fault, and its prints are nobody's business."""
@@ -104,12 +134,29 @@ class WorkerTransport:
 
     def renew(self) -> None:
         """Let go of the worker; the next request gets a new one."""
+        self.gang.close()
         if self._link is not None:
             self._link.close()
             self._link = None
             self._sent.clear()
 
-    def _begin(self) -> Link:
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """See :class:`CheckTransport`."""
+        lost, left = self.lost, self._seconds_left
+        try:
+            yield
+        finally:
+            self.lost, self._seconds_left = lost, left
+            self.take_prints()
+
+    def _expect_time(self) -> None:
+        if self._seconds_left <= 0:
+            self.lost += 1
+            raise WorkerLost(f"{self._most_seconds:g}", timed_out=True, clock="whole")
+
+    def _begin(self, link: Link | None = None) -> Link:
+        """A worker (the one that is given, unless it is lost) that knows the hand-in."""
         request = {
             "sources": dict(self._sources.files),
             "paths": dict(self._sources.paths),
@@ -118,18 +165,18 @@ class WorkerTransport:
         lost: WorkerLost | None = None
         said = ""
         while lost is None or lost.stray:  # somebody's kill; twice is no accident
-            link = self._start()
+            link = link or self._start()
             try:
                 hello, _ = unpack(link.exchange(pack(request, {}), START))
             except WorkerLost as error:
                 said = link.take_prints().strip()
                 link.close()
+                link = None
                 if lost is not None:
                     break
                 lost = error
             else:
                 self.layers = tuple(str(layer) for layer in hello["layers"])
-                self._link = link
                 return link
         raise NoWorker(f"a worker did not start ({lost}; {said})")
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from autograder.sandbox import folders
 from autograder.sandbox.wire import Tensor
 
 MAX_NUMEL = 1 << 24
@@ -48,19 +49,33 @@ def from_torch(value: torch.Tensor) -> Tensor:
 
 
 def decode(
-    tree: Any, tensors: Mapping[str, Tensor], handle: Callable[[int], Any], config: type
+    tree: Any,
+    tensors: Mapping[str, Tensor],
+    handle: Callable[[int], Any],
+    named: Callable[[str], Any],
+    config: type,
 ) -> Any:
-    """Turn an argument tree into values: tensors, handles, configs, plain data."""
+    """Turn an argument tree into values: tensors, handles, configs, dtypes, plain data.
+
+    What goes by a name (a class of the hand-in, or a given one) comes from ``named``; a folder
+    becomes the path under which it can be read here.
+    """
     if isinstance(tree, dict):
         if "$t" in tree:
             return to_torch(tensors[tree["$t"]])
         if "$h" in tree:
             return handle(tree["$h"])
+        if "$named" in tree:
+            return named(tree["$named"])
+        if "$folder" in tree:
+            return folders.path_of(tree["$folder"])
         if "$config" in tree:
             return config(**tree["$config"])
-        return {key: decode(item, tensors, handle, config) for key, item in tree.items()}
+        if "$dtype" in tree:
+            return _DTYPES[tree["$dtype"]]
+        return {key: decode(item, tensors, handle, named, config) for key, item in tree.items()}
     if isinstance(tree, list):
-        return [decode(item, tensors, handle, config) for item in tree]
+        return [decode(item, tensors, handle, named, config) for item in tree]
     return tree
 
 

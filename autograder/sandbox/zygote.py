@@ -101,13 +101,15 @@ def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int])
 
 
 def main(argv: list[str]) -> None:
-    """``python -I -c … ROOT MEMORY_BYTES CONTROL_FD LAYERS_OFF [WEIGHTS PREFIX…]``.
+    """``python -I -c … ROOT MEMORY_BYTES CONTROL_FD LAYERS_OFF FILES [WEIGHTS PREFIX…]``.
 
     ``LAYERS_OFF``: layers of isolation to leave off, joined by commas; empty as a rule.
+    ``FILES``: a folder that workers may read; empty where the lab has none.
     """
-    jail = preload.jail(Path(argv[1]), int(argv[2]), argv[4].split(",") if argv[4] else ())
-    if argv[5:]:
-        mapped.hold(Path(argv[5]), tuple(argv[6:]))
+    without = argv[4].split(",") if argv[4] else ()
+    jail = preload.jail(Path(argv[1]), int(argv[2]), without, argv[5])
+    if argv[6:]:
+        mapped.hold(Path(argv[6]), tuple(argv[7:]))
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         sys.exit(f"zygote: {threads} threads; a fork would hang, so OMP_NUM_THREADS must be 1")

@@ -40,7 +40,7 @@ def generate(model: nn.Module, tokens: Sequence[int], max_new_tokens: int) -> It
                 f"generate: at step {step} the logits hold NaN or infinity; does a mask block "
                 "whole rows, or does a softmax overflow?\n"
                 f"generate：第 {step} 步的 logits 含有 NaN 或无穷大；"
-                "是不是掩码挡住了整行，或 softmax 溢出？"
+                "是不是掩码屏蔽了整行，或 softmax 溢出？"
             )
         text.append(int(scores.argmax()))
         yield text[-1]

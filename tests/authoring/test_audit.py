@@ -27,6 +27,8 @@ ATTENTION, MLP = f"labs/{LAB}/attention.py", f"labs/{LAB}/mlp.py"
 SOLUTION, RECIPES = f"solutions/{LAB}/attention.py", f"solutions/{LAB}/cases/rope.py"
 TOML, CHECKS = f"labs/{LAB}/lab.toml", f"labs/{LAB}/checks/test_rope.py"
 HANDOUT, NOTEBOOK = f"labs/{LAB}/README.md", f"notebooks/{LAB}"
+CHINESE_PAGE = f"labs/{LAB}/README.zh-CN.md"
+QUESTIONS = ROOT / "solutions" / "lab1_foundations" / "spot.toml"
 MESSAGES = "autograder/course/messages"
 SECRET_LINE = "    return x.repeat_interleave(n_rep, dim=1)"
 MIND = "q_rotated = q * cos.to(q.dtype) + rotate_half(q) * sin.to(q.dtype)"
@@ -61,6 +63,10 @@ def add(file: str, text: str) -> Callable[[Path], object]:
             stream.write(text)
 
     return breaker
+
+
+def give(source: Path, file: str) -> Callable[[Path], object]:
+    return lambda root: shutil.copy(source, root / file)
 
 
 def remove(file: str) -> Callable[[Path], object]:
@@ -124,6 +130,11 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (remove(f"{NOTEBOOK}.ipynb"), f"{NOTEBOOK}.ipynb is not what"),
         (remove(f"{NOTEBOOK}.py"), f"{NOTEBOOK}.ipynb has no source"),
     ],
+    "spot-the-error questions are what their source gives": [
+        (give(QUESTIONS, f"solutions/{LAB}/spot.toml"), f"labs/{LAB}/spot.json is not what"),
+        (add(f"labs/{LAB}/spot.json", "[]"), f"labs/{LAB}/spot.json has no source"),
+        (add(f"solutions/{LAB}/spot.toml", "[[question]]\n"), "question number 1: id: is missing"),
+    ],
     "no line of the solution stands where students read": [
         (add(HANDOUT, f"\n```python\n{SECRET_LINE}\n```\n"), f"{HANDOUT}:"),
         (add(HANDOUT, f"\nTry `{MIND}`.\n"), f"of attention.py: “{MIND}”"),
@@ -135,6 +146,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (add(f"{NOTEBOOK}.py", f"# {MIND}\n"), f"{NOTEBOOK}.py:"),
         (add_cell, f"{NOTEBOOK}.ipynb:"),
         (lambda root: (root / "README.zh-CN.md").write_text(MIND), "README.zh-CN.md:1 holds"),
+        (add(f"labs/{LAB}/spot.json", MIND), f"labs/{LAB}/spot.json:1 holds"),
     ],
     "every exercise has TODO, checks and hint": [
         (renamed, "no block is marked # BEGIN SOLUTION lab2.repeat_kv"),
@@ -163,10 +175,38 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (swap(f"{MESSAGES}/grade.toml", "[too_weak]", "[x]"), "cli/class_run.py:"),
         (swap(f"{MESSAGES}/intake.toml", "[bomb]", "[x]"), "intake/archive.py:"),
         (swap(f"{MESSAGES}/intake.toml", "[special]", "[x]"), "message intake.special does not"),
-        (swap(f"{MESSAGES}/board.toml", "[next]", "[x]"), "report/board.py:"),
+        (swap(f"{MESSAGES}/board.toml", "[next]", "[x]"), "report/next_step.py:"),
         (swap(f"{MESSAGES}/report.toml", "[remark]", "[x]"), "report/table.py:"),
         (swap(f"{MESSAGES}/report.toml", "[how]", "[x]"), "templates/student.html.j2:"),
         (swap(f"{MESSAGES}/outcome.toml", "[skipped]", "[x]"), "the outcome skipped: the message"),
+    ],
+    "the handout has every part, and the points of lab.toml": [
+        (swap(HANDOUT, "## Readings", "## Papers"), f"{HANDOUT}: has no section “## Readings”"),
+        (swap(HANDOUT, "## The contract", "## Hand in"), "“## Hand in” stands too early"),
+        (swap(HANDOUT, "`lab2.repeat_kv` (6 points)", "`lab2.repeat_kv`"), "“### TODO `lab2.rep"),
+        (swap(HANDOUT, "Test: `make test LAB=2 K=repeat_kv`", "Test"), "lacks `make test LAB=2"),
+        (swap(HANDOUT, "Test: `make test LAB=2 K=mlp`", "`make test LAB=2 K=m`"), "K=m is not lab"),
+        (swap(HANDOUT, "| `lab2.mlp` | `mlp.py` | 16", "| `lab2.mlp` | `mlp.py` | 15"), "| 16 |"),
+        (swap(HANDOUT, "| 15 min |", "| 15 |"), "“15” is no time for lab2.repeat_kv"),
+        (swap(TOML, "points = 2", "points = 3"), "the points sum to 101"),
+        (remove(HANDOUT), f"{HANDOUT} is absent; write it"),
+    ],
+    "Chinese pages are made of the English as it stands": [
+        (swap(HANDOUT, "shrink by $g$", "shrink"), "“Which query head reads which key/value head”"),
+        (swap(HANDOUT, "| speed $\\omega_i$ |", "| speed |"), "has other formulas than “TODO"),
+        (swap(CHINESE_PAGE, "需要 5.06", "需要 5.6"), "lacks “5.06” and has “5.6”"),
+        (swap(CHINESE_PAGE, "#### 掩码", "掩码"), "nothing tells “The mask”"),
+        (add("README.md", "More.\n"), "README.zh-CN.md:"),
+        (remove(CHINESE_PAGE), f"{HANDOUT} has no README.zh-CN.md; write it"),
+    ],
+    "pages and messages use the words of the glossary": [
+        (swap(CHINESE_PAGE, "#### 掩码", "#### 遮蔽"), "says “遮蔽”; the glossary says “屏蔽”"),
+        (add(HANDOUT, "The KV-cache grows.\n"), f"{HANDOUT}:"),
+        (add(f"{MESSAGES}/board.toml", '[x]\nen = "x"\nzh = "词元"\n'), "board.toml:"),
+        (add(CHECKS, "# 就地\n"), f"{CHECKS}:"),
+        (add(f"solutions/{LAB}/misconceptions.toml", "# 补齐\n"), "says “补齐”"),
+        (remove("labs/glossary.md"), "labs/glossary.md is absent"),
+        (swap("labs/glossary.md", "| token | token |", "| token |"), "glossary.md:10: a row"),
     ],
     "checks and recipes belong together": [
         (swap(CHECKS, '@cases("rotate_half")', '@cases("no")'), "half_runs asks for no, and"),
@@ -181,6 +221,17 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (swap(RECIPES, "x of shape", "x shaped"), "rotate_half-public-0 has another about"),
         (swap(RECIPES, "(-second, first)", "(second, first)"), "-public-0 has other values in y"),
         (remove(f"labs/{LAB}/cases.safetensors"), "cases.safetensors: not a file of cases"),
+    ],
+    "the number of hidden cases is told as it is": [
+        (swap(RECIPES, "@recipe(public=2)\n", "@recipe(hidden=9)\n"), "not what the recipes give"),
+        (remove(f"labs/{LAB}/hidden_cases.json"), "hidden_cases.json is not what"),
+    ],
+    "fingerprints are those of the listed mistakes": [
+        (remove(f"labs/{LAB}/fingerprints.bank"), "fingerprints.bank: not made of the solution"),
+        (remove(f"solutions/{LAB}/pairs.bank"), "pairs.bank: not made of what is there"),
+        (swap(SOLUTION, "x.chunk(2, dim=-1)", "x.chunk(2, -1)"), "fingerprints.bank: not made of"),
+        (add(f"solutions/{LAB}/stages.py", "\n"), "fingerprints.bank: not made of"),
+        (add(f"solutions/{LAB}/misconceptions.toml", "\n"), "pairs.bank: not made of"),
     ],
 }  # fmt: skip
 TRIALS = [(text, *trial) for text, trials in BREAKERS.items() for trial in trials]
@@ -316,11 +367,14 @@ def test_build_mends_what_the_audit_names_and_then_rests(place: Place) -> None:
     first, *others = kept_cases(place)
     store(place, [nudged(first, "y", 2.0), *others])
     (place.folder / "mlp.py").unlink()
+    place.misconceptions.unlink()  # fingerprints take minutes, and have a test of their own
     said = list(build.build(place))
     assert [line.split() for line in said] == [
         ["written", ATTENTION],
         ["written", MLP],
         ["written", f"labs/{LAB}/cases.safetensors"],
+        ["unchanged", f"labs/{LAB}/hidden_cases.json"],
+        ["unchanged", "notebooks/00_tokens_to_text.ipynb"],
         ["written", f"{NOTEBOOK}.ipynb"],
     ]
     for text in ("stubs are what their solutions give", "notebooks are what their sources give",

@@ -149,6 +149,20 @@ def test_the_report_says_what_is_wrong_with_a_file(run: Run, name: str) -> None:
     assert "Traceback" not in text
 
 
+def test_mistakes_are_named_in_reports_and_counted_for_the_class(run: Run) -> None:
+    rows = csv.DictReader((run.out / "misconceptions.csv").open(encoding="utf-8"))
+    named = {student: row for row in rows for student in row["students"].split("; ")}
+    assert set(SAMPLES) - set(named) == {"ivan_exits_in_forward"}  # it gives no answer
+    assert not set(FULL) & set(named)
+    page = (run.out / "dashboard.html").read_text(encoding="utf-8")
+    assert page.count("<tr data-place") == len(list(run.out.glob("*/report.html")))
+    table = (run.out / "misconceptions.md").read_text(encoding="utf-8")
+    for student, row in named.items():
+        report = (run.out / student / "report.md").read_text(encoding="utf-8").replace("\\", "")
+        assert f"with **{row['misconception']}**." in report and row["section"] in report
+        assert row["check"] in table and row["misconception"][:40] in run.stdout
+
+
 def test_everybody_has_reports_and_a_row_everywhere(run: Run) -> None:
     students = set(run.scores)
     given = {path.name for path in EXAMPLES.iterdir()} - {LOOPING}

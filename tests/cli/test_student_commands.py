@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from autograder.authoring import stubs
 from autograder.cli.main import main
+from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from tests import hand_ins
 
@@ -84,7 +86,8 @@ def test_grading_starts_without_torch_pytest_and_transformers(tmp_path: Path) ->
 def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
     done = command(*arguments)
     assert done.status == 0 and done.stderr == ""
-    assert all(name in done.stdout for name in ("grade", "test", "debug", "chat", "build", "audit"))
+    commands = ("grade", "test", "hint", "debug", "spot", "chat", "build", "audit")
+    assert all(name in done.stdout for name in commands)
 
 
 @pytest.mark.parametrize("arguments", [("grade",), ("frobnicate",), ("test", "--lang", "fr")])
@@ -107,8 +110,19 @@ def test_a_stub_is_not_started_and_gets_the_next_step(tmp_path: Path) -> None:
     assert "repeat_kv" not in done.stdout and "Traceback" not in done.stdout
 
 
-def test_a_right_solution_passes_everything() -> None:
-    done = command("test", "--lab", "lab2", "--folder", str(SOLUTION), "--lang", "en")
+def test_the_stub_of_lab_1_begins_with_its_first_exercise(tmp_path: Path) -> None:
+    for name, text in stubs.stubs(labfile.load(labfile.find_lab("1"))).items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = command("test", "--lab", "1", "--folder", str(tmp_path), "--lang", "en")
+    assert done.status == 1 and done.stderr == ""
+    assert "0 of 100 points" in done.stdout
+    assert "next: python -m autograder test --lab 1 -k softmax" in done.stdout
+
+
+@pytest.mark.parametrize("lab", ["lab1", "lab2"])
+def test_a_right_solution_passes_everything(lab: str) -> None:
+    solution = labfile.SOLUTIONS / labfile.find_lab(lab).name
+    done = command("test", "--lab", lab, "--folder", str(solution), "--lang", "en")
     assert done.status == 0 and done.stderr == ""
     assert "100 of 100 points" in done.stdout and "hidden cases" in done.stdout
     assert "All public cases pass" in done.stdout and "isolation level: strong" in done.stdout
@@ -137,7 +151,9 @@ def test_an_endless_loop_is_told_and_ends() -> None:
 
 def test_an_exercise_brings_along_what_it_needs() -> None:
     done = command("test", "-k", "test_mlp_parity", "--folder", str(SOLUTION), "--lang", "en")
-    assert done.status == 0 and "6 of 6 points" in done.stdout  # runs, loads, parity
+    assert (
+        done.status == 0 and "3 of 3 points" in done.stdout
+    )  # of parity, not of what it builds on
 
 
 def test_files_that_are_absent_are_told(tmp_path: Path) -> None:
@@ -149,9 +165,20 @@ def test_files_that_are_absent_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["test", "-k", "nothing_like_that"], ("nothing_like_that", "lab2.rotate_half")),
+        (["test", "-k", "nothing_like_that"], ("nothing_like_that", "no lab has one")),
+        (["test", "-k", "attention"], ("LAB=", "lab1_foundations", "lab2_qwen3_block")),
+        (["test", "--lab", "2", "-k", "nothing"], ("nothing", "lab2.rotate_half")),
         (["test", "--lab", "99"], ("99", "lab2_qwen3_block")),
         (["debug", "-k", "nothing_like_that"], ("nothing_like_that", "lab2.mlp")),
+        (["chat", "--lab", "1"], ("lab1_foundations has no chat; labs 2, 4 have: make chat",)),
+        (["chat", "--lab", "3", "--lang", "zh"], ("lab3_kv_cache 没有聊天功能", "make chat LAB=2")),
+        (["test", "--lab", "99", "--lang", "zh"], ("没有名为 '99' 的实验", "lab2_qwen3_block")),
+        (["test", "-k", "none_such", "--lab", "2", "--lang", "zh"], ("没有这样命名的练习",)),
+        (["test", "-k", "none_such", "--lang", "zh"], ("请用 LAB=",)),
+        (["debug", "--lab", "2", "-k", "none_such", "--lang", "zh"], ("没有这样命名",)),
+        (["spot", "--lab", "2", "--lang", "zh"], ("lab2_qwen3_block 没有找错题",)),
+        (["reset", "--lab", "2", "-k", "none_such", "--lang", "zh"], ("没有这个文件",)),
+        (["carry", "--from", "1", "--to", "9", "--lang", "zh"], ("没有名为 '9' 的实验",)),
     ],
 )
 def test_what_is_not_there_is_told_with_what_is(
@@ -172,6 +199,10 @@ LANGUAGES = (
     (("--lang", "en"), {"LANG": "zh_CN.UTF-8"}, False),
     ((), {"LANG": "zh_CN.UTF-8"}, True),
     ((), {"LANG": "C.UTF-8"}, False),
+    ((), {"LC_ALL": "zh_CN.UTF-8", "LANG": "en_US.UTF-8"}, True),
+    ((), {"LC_MESSAGES": "zh_CN", "LANG": "en_US.UTF-8"}, True),
+    ((), {"LANGUAGE": "en:zh", "LC_ALL": "zh_CN.UTF-8"}, False),
+    ((), {"LAB_LANG": "zh", "LC_ALL": "en_US.UTF-8"}, True),
 )
 
 
@@ -182,11 +213,11 @@ def test_the_language_is_asked_for_by_option_or_variable(
     from autograder.cli.main import _parser
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LAB_LANG", "LANG"):
+        for name in ("LAB_LANG", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
             patch.delenv(name, raising=False)
         for name, value in variables.items():
             patch.setenv(name, value)
-        arguments = _parser().parse_args(["test", *options])
+        arguments = _parser({}).parse_args(["test", *options])
     assert arguments.lang == ("zh" if chinese else "en")
 
 

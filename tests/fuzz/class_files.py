@@ -6,32 +6,49 @@ import json
 import random
 from typing import Any
 
+from autograder.course.late import Extension
 from autograder.course.records import (
     LANGUAGES,
+    Certainty,
     CheckResult,
     ClassRecord,
+    Finding,
     Frame,
     HandIn,
     Isolation,
+    Lateness,
+    LateRules,
     Message,
+    Misconception,
     Origin,
     Outcome,
     Override,
     Student,
+    Text,
 )
-from autograder.report import csv_scores, html, markdown
+from autograder.report import class_mistakes_text, csv_scores, html, markdown
+from autograder.report.class_mistakes import survey
 from autograder.report.record import from_json, hand_in_from_plain, to_json
 from autograder.report.table import class_table
 from tests.fuzz.changes import change_bytes, change_tree, copied, odd, places
 from tests.fuzz.lab2 import LAB
 from tests.fuzz.profile import Draw
 
+DUE = "2025-12-30T00:00:00+08:00"
 CASE = {"en": "a case", "zh": "一个用例"}
 VALUES = {
     "case": CASE, "what": {"en": "it", "zh": "它"}, "got": 0.5, "want": 2, "error": float("inf"),
     "limit": 1e-5, "place": "[0, 1]", "text": ("tuple", [None, True]), "type": {1: 2},
 }  # fmt: skip
-KEYS = ("check.mismatch", "check.value", "check.exception", "check.hidden", "check.zero")
+KEYS = ("check.mismatch", "check.value", "check.exception", "check.hidden", "check.constant")
+MISTAKE = Misconception(  # type: ignore[call-arg]
+    "swapped", "RoPE", *(Text(f"{what} {{0}}", f"{what}。") for what in ("a", "b", "c", "d")), "x"
+)
+FINDINGS = (
+    Finding(("lab2.rotate_half", "gone"), Certainty.NAMED, (MISTAKE,), checks=("gone",)),
+    Finding(("lab2.rotate_half",), Certainty.LOOKS_LIKE, (MISTAKE, MISTAKE), either=True),
+    Finding(("lab2.attention",), Certainty.UNKNOWN, known=(Message("check.value", VALUES),)),
+)
 
 
 def _record() -> ClassRecord:
@@ -55,7 +72,17 @@ def _record() -> ClassRecord:
     renamed = Message("intake.renamed", {"given": "a b", "used": "a_b"})
     override = Override("li", checks[0].name, 1, "looked at it", "me")
     hand_ins = (
-        HandIn("li", results, (renamed,), (renamed,), {"mlp.py": "ab"}, origin, (override,)),
+        HandIn(
+            "li",
+            results,
+            (renamed,),
+            (renamed,),
+            {"mlp.py": "ab"},
+            origin,
+            (override,),
+            FINDINGS,
+            Lateness(DUE, False, 2, 20),
+        ),
         HandIn("wu", results[::-1]),
         HandIn("zu", ()),
     )
@@ -67,6 +94,7 @@ def _record() -> ClassRecord:
         hidden_cases=3,
         public_cases=4,
         missing=(li,),
+        late_rules=LateRules(DUE, 15, 10, 5, "+08:00", (Extension("li", DUE, "ill"),)),
     )
     tree = to_json(part)
     tree["lab"]["exercises"] = tree["lab"]["exercises"][:2]
@@ -149,6 +177,9 @@ def rendered(record: ClassRecord) -> None:
     csv_scores.scores(record).encode()
     for language in LANGUAGES:
         class_table(record, language).encode()
+        "".join(class_mistakes_text.lines(survey(record), language)).encode()
+        class_mistakes_text.markdown(survey(record), language).encode()
+        class_mistakes_text.table(survey(record), language).encode()
     for hand_in in record.hand_ins[:1]:
         for language in LANGUAGES:
             assert markdown.student(record, hand_in, language)

@@ -16,7 +16,7 @@ import numpy as np
 
 from autograder.course.records import CheckResult, Outcome
 from autograder.harness.runner import Runner
-from autograder.sandbox.student import Other, _decode
+from autograder.sandbox.replies import Other, decode
 from autograder.sandbox.transport import Sources, WorkerTransport
 from autograder.sandbox.wire import Tensor, pack, unpack
 from tests.fuzz.changes import copied
@@ -108,7 +108,7 @@ def leaves(trialled: Trialled) -> tuple[Leaf, ...]:
     found = []
     for number, value in enumerate(tree["values"]):
         for path, keys in _leaves(value):
-            old = _at(_decode(value, arrays), path)
+            old = _at(decode(value, arrays), path)
             spoilt: dict[str, tuple[Any, dict[str, Tensor]]] = {"kind": ({"$other": "x"}, {})}
             if isinstance(old, Tensor):
                 for name, spoil in SPOILED.items():
@@ -148,7 +148,7 @@ def unearned(trialled: Trialled, reply: bytes) -> str:
 def _decoded(value: Any, arrays: dict[str, Tensor]) -> Any:
     """A value as the check gets it; what constructing an object replies, nobody reads."""
     try:
-        return _decode(value, arrays)
+        return decode(value, arrays)
     except (TypeError, ValueError):
         return Other("no form of ours")
 

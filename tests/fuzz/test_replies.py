@@ -27,7 +27,10 @@ def replied(name: str, **tensors: Tensor) -> CheckResult:
 
 def test_numbers_without_a_sign_are_wrong_and_no_fault_of_ours() -> None:
     _, arrays = unpack(right("test_mlp_up_is_linear").replies[-1])
-    unsigned = {name: tensor(np.ones(t.shape), "uint8") for name, t in arrays.items()}
+    unsigned = {
+        name: tensor(np.arange(t.array.size).reshape(t.shape) % 7, "uint8")
+        for name, t in arrays.items()
+    }
     result = replied("test_mlp_up_is_linear", **unsigned)
     assert result.outcome is Outcome.FAILED
     assert result.message is not None and result.message.key == "check.moved"

@@ -282,7 +282,8 @@ def test_a_crew_that_ends_meanwhile_costs_nobody_anything(
     assert earned(lab, after["next"]) == 100
 
 
-@pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["judge", "zygote"])
 def test_who_ends_the_crew_twice_is_left_to_a_person_and_nobody_else(
     lab: Lab, hidden: Path, name: str
 ) -> None:

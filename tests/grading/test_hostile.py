@@ -143,7 +143,11 @@ def test_no_descriptor_is_left(engine: Engine, around: World) -> None:
 
 def least(engine: Engine) -> int:
     """The fewest seen for a while: the last worker may still be on its way out."""
-    return min((descriptors(engine), time.sleep(0.02))[0] for _ in range(50))
+    seen = []
+    for _ in range(50):
+        seen.append(descriptors(engine))
+        time.sleep(0.02)
+    return min(seen)
 
 
 def descriptors(engine: Engine) -> int:

@@ -139,6 +139,7 @@ def test_checks_and_cases_that_are_taken_away_change_nothing_else(
             assert outcomes(found[student]) == before
 
 
+@pytest.mark.slow
 def test_what_hidden_cases_hold_is_not_told_by_a_public_one_that_is_asked_later(
     hidden: Path, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.cli.human import ForAHuman
 from autograder.course.records import CheckResult, HandIn, Lab, Outcome, Override
 from autograder.course.score import score_of
 from autograder.grading import overrides
@@ -34,7 +35,17 @@ def test_an_entry_decides_about_one_check_of_one_student(tmp_path: Path, lab: La
     alice = overrides.applied(HandIn("alice", passed), found)
     bob = overrides.applied(HandIn("bob", passed, overrides=found), found)
     assert (score_of(lab, alice).earned, score_of(lab, bob).earned) == (87, 100)
-    assert overrides.strangers(found, ["bob"]) == ["alice"]
+
+
+def test_a_decision_for_nobody_is_named(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    passed = tuple(CheckResult(c.name, Outcome.PASSED) for c in lab.checks)
+    decided = [Override(who, "test_two", 7, "a", "b") for who in ("zoe", "bob", "alice")]
+    human = ForAHuman(lab, decided)
+    human.take(HandIn("bob", passed))
+    assert human.said("en") == 1 and "alice, zoe" in capsys.readouterr().err
+    for name in ("alice", "zoe"):
+        human.take(HandIn(name, passed))
+    assert human.said("en") == 0 and capsys.readouterr().err == ""
 
 
 def test_no_file_means_no_overrides(tmp_path: Path, lab: Lab) -> None:

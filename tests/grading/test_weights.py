@@ -22,7 +22,7 @@ CHECKS = ("test_attention_real_weights", "test_mlp_real_weights")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Other sizes than the checkpoint on board: untied, bfloat16, in several shards."""
-    config = Qwen3Config(
+    config = Qwen3Config(  # type: ignore[call-arg]
         vocab_size=211,
         hidden_size=80,
         intermediate_size=112,
@@ -71,6 +71,7 @@ def test_spawned_workers_read_the_weights_themselves(
     assert {outcomes[name] for name in CHECKS} == {Outcome.PASSED}
 
 
+@pytest.mark.slow
 def test_a_wrong_hand_in_fails_on_real_weights(folder: Path, tmp_path: Path) -> None:
     wrong = labfile.ROOT / "examples" / "submissions" / "dan_tiled_kv_heads"
     _, outcomes = grade(wrong, tmp_path, str(folder))
@@ -104,3 +105,13 @@ def test_the_expectations_on_real_weights_are_those_of_hugging_face(folder: Path
         got = hf.hf_attention(config, weights, x, mask, torch.arange(seq)).double()
         want = draft.tensors["y"]
         assert (got - want).norm() / want.norm() < 1e-5
+
+
+def test_a_lab_without_checks_on_real_weights_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from autograder.reference import build
+
+    status = build.main(["", "real", "lab3_kv_cache", str(tmp_path / "real"), str(tmp_path)])
+    assert status == 1
+    assert "lab3_kv_cache has no checks on real weights" in capsys.readouterr().out

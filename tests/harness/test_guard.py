@@ -40,7 +40,7 @@ def test_a_stuck_judge_is_ended_and_nobody_gets_a_zero(tmp_path: Path) -> None:
     checks.write_text(text[:start] + STUCK.lstrip("\n"), encoding="utf-8")
     toml = lab.folder / "lab.toml"
     slow = toml.read_text(encoding="utf-8")
-    toml.write_text(slow.replace("wall_seconds = 5", LIMITS), encoding="utf-8")
+    toml.write_text(slow.replace("wall_seconds = 8", LIMITS), encoding="utf-8")
 
     def saying(sleepy: bool) -> dict[str, str]:
         files = tiny_lab.right()
@@ -59,7 +59,7 @@ def test_a_hand_in_that_nearly_uses_every_limit_does_not_end_its_judge(tmp_path:
     lab = tiny_lab.build(tmp_path / "lab9_waiting")
     toml = lab.folder / "lab.toml"
     text = toml.read_text(encoding="utf-8")
-    toml.write_text(text.replace("wall_seconds = 5", "wall_seconds = 2"), encoding="utf-8")
+    toml.write_text(text.replace("wall_seconds = 8", "wall_seconds = 2"), encoding="utf-8")
     hidden = tmp_path / "hidden.safetensors"
     hidden.write_bytes(cases.dump([tiny_lab.case(n, hidden=True) for n in range(3, 9)]))
     waiting = tiny_lab.doing(two="import time; time.sleep(1.2)")

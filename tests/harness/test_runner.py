@@ -155,7 +155,7 @@ ENDS = {
     ),
     "weights by shape": (
         student_error(stage="weights", shapes=[["q.weight", "[2, 3]", "[3, 2]"]]),
-        Outcome.FAILED, "q.weight has the shape [2, 3], but Hugging Face's has [3, 2]",
+        Outcome.FAILED, "q.weight has the shape [2, 3], expected [3, 2]",
     ),
     "a breakpoint": (student_error(type="BdbQuit", text=""), Outcome.FAILED, "make debug"),
     "an import": (

@@ -15,6 +15,7 @@ from autograder.course.records import (
     Exercise,
     HandIn,
     Lab,
+    Lateness,
     Limits,
     Origin,
     Outcome,
@@ -181,6 +182,19 @@ def test_what_is_not_graded_does_not_lose_in_silence() -> None:
     graded = [one("ann", "ann", PASS, FAIL, attempt=1), one("ann-2", "ann", FAIL, OPEN, attempt=2)]
     (kept,) = attempts.best(GRADED, graded)
     assert kept.marks == ()
+
+
+def test_the_best_is_the_one_whose_points_count_most() -> None:
+    """60 in time beat 100 that are too late, and open points too late do not open the question."""
+    late = Lateness("", days=5, percent=50)
+    graded = [
+        one("ann", "ann", PASS, FAIL, attempt=1),
+        replace(one("ann-2", "ann", PASS, PASS, attempt=2), lateness=late),
+        replace(one("ann-3", "ann", PASS, OPEN, attempt=3), lateness=late),
+    ]
+    (kept,) = attempts.best(GRADED, graded)
+    assert (kept.origin.attempt, kept.marks) == (1, ())
+    assert "with 60 points" in render(kept.notes[0], "en")
 
 
 def test_best_keeps_who_stands_alone() -> None:

@@ -181,7 +181,9 @@ def test_a_confined_program_reads_nothing_but_the_system(tmp_path: Path) -> None
         secret.chmod(0o644)
         seen = {}
         for program in ("/bin/cat", str(shutil.copy("/bin/cat", Path(name) / "cat"))):
-            command = spawned.command("confine", ROOT, "5", str(1 << 28), program, str(secret))
+            command = spawned.command(
+                "autograder.sandbox.confine", ROOT, "5", str(1 << 28), program, str(secret)
+            )
             done = subprocess.run(command, capture_output=True, env={}, timeout=60)
             seen[program == "/bin/cat"] = b"canary" in done.stdout
     assert seen[False]  # a program from elsewhere is not held, so the file could be read

@@ -272,8 +272,8 @@ def test_the_exchange_of_nbgrader(tmp_path: Path) -> None:
     first, second = "2015-02-02 15:58:23.948203 UTC", "2015-02-03 15:58:23.948203 UTC"
     files = {**under(f"ann+lab2+{second}"), **under(f"ann+lab2+{first}+9f"), **under("bob")}
     submissions = class_of(laid(tmp_path / "inbound", files))
-    told = {name: one.origin for name, one in submissions.items()}
-    told = {name: (one.attempt, one.submitted_at[:10]) for name, one in told.items()}
+    origins = {name: one.origin for name, one in submissions.items()}
+    told = {name: (one.attempt, one.submitted_at[:10]) for name, one in origins.items()}
     assert told == {"ann": (1, "2015-02-02"), "ann-2": (2, "2015-02-03"), "bob": (1, "")}
 
 

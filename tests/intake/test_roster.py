@@ -39,6 +39,11 @@ def read(tmp_path: Path, text: str | bytes, name: str = "roster.csv") -> tuple[S
     [
         (CANVAS, Student("11", "Li, Wei", "li@example.edu")),
         (MOODLE, Student("21", "Li Wei", "li@example.edu")),
+        (
+            "标识符,姓名,Email地址,状态,成绩\n参与人21,李雷,li@example.edu,已提交,\n",
+            Student("21", "李雷", "li@example.edu"),
+        ),
+        ("識別碼,全名\n參與者 21,李雷\n", Student("21", "李雷")),
         (NBGRADER, Student("li", "Wei Li", "li@example.edu")),
         (GITHUB, Student("2024001", "Li Wei")),
         (GRADESCOPE, Student("2024001", "Li Wei", "li@example.edu")),

@@ -226,6 +226,7 @@ def test_the_reference_does_not_import_transformers() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_installed_is_named_and_the_others_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -484,7 +484,7 @@ def test_csv_columns_and_values() -> None:
     assert text.split("\n")[0] == (
         "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
         "late_submission_penalty,score,max_score,lab2.norm,lab2.rope,lab2.mlp,status,late,attempt,"
-        "sids,students,emails,decided_by"
+        "sids,students,emails,decided_by,days_late"
     )
     mixed, whole = rows_of(CLASS)
     assert mixed["status"] == "to be decided"
@@ -557,6 +557,8 @@ def test_other_programs_find_the_scores() -> None:
         "gradable": 80,
         "total": 100,
         "undecided": 20,
+        "late_penalty": 0,
+        "final": 20,
     }
     assert [one["needs_human"] for one in data["hand_ins"]] == [True, False]
     assert [one["points"] for one in data["lab"]["exercises"]] == [20, 40, 40]

@@ -6,9 +6,11 @@ import json
 import struct
 from pathlib import Path
 
+import pytest
+
 from autograder.course.records import Limits
 from autograder.sandbox.kept import KeepingTransport, KeptTransport
-from autograder.sandbox.link import Budget
+from autograder.sandbox.link import Budget, WorkerLost
 from autograder.sandbox.transport import Sources, WorkerTransport
 from autograder.sandbox.wire import MAX_HEADER, pack
 
@@ -46,3 +48,34 @@ def test_a_reply_is_kept_as_it_came(tmp_path: Path) -> None:
     keeping.save()
     again, _ = KeptTransport(path).exchange({"steps": []}, {})
     assert first == again and first["values"] == [5]
+
+
+class Dying(Padding):
+    """A worker that prints, and then is gone."""
+
+    def exchange(self, blob: bytes, budget: Budget) -> bytes:
+        if self.greeted:
+            raise WorkerLost("signal SIGSEGV")
+        return super().exchange(blob, budget)
+
+    def take_prints(self) -> str:
+        return "a line\n"
+
+
+def test_what_is_asked_aside_costs_the_hand_in_nothing(tmp_path: Path) -> None:
+    """Diagnosis comes between public and hidden cases; a loss in it is no loss of theirs."""
+    path = tmp_path / "kept"
+    real = WorkerTransport(Dying, Sources({}), Limits(hand_in_seconds=1.0))
+    keeping = KeepingTransport(real, path, {"files": {}})
+    left = real._seconds_left
+    with keeping.aside(), pytest.raises(WorkerLost):
+        keeping.exchange({"steps": []}, {})
+    assert (keeping.lost, real._seconds_left, keeping.take_prints()) == (0, left, "")
+    keeping.save()
+    kept = KeptTransport(path)
+    with kept.aside(), pytest.raises(WorkerLost):
+        kept.exchange({"steps": []}, {})
+    assert (kept.lost, kept.take_prints()) == (0, "")
+    with pytest.raises(WorkerLost):
+        keeping.exchange({"steps": []}, {})
+    assert keeping.lost == 1

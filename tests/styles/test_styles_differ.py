@@ -7,26 +7,23 @@ of the same computation would guard nothing.
 
 from __future__ import annotations
 
-import builtins
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from labs.given.config import Qwen3Config
+from tests.styles import solutions
+from tests.styles.solutions import OperatorCounter, Student, error, load, numbers
 
-STYLES = Path(__file__).parent / "lab2"
-REFERENCE = Path(__file__).parents[2] / "solutions" / "lab2_qwen3_block"
-FOLDERS = sorted(p.parent.name for p in STYLES.glob("*/attention.py"))
+STYLES = solutions.STYLES / "lab2"
+REFERENCE = solutions.SOLUTIONS / "lab2_qwen3_block"
+FOLDERS = solutions.styles("lab2")
 
 # Every size differs from every other, and heads * head_dim is not hidden.
 CONFIG = Qwen3Config(
@@ -41,59 +38,6 @@ CONFIG = Qwen3Config(
 )
 UNTIED = Qwen3Config(151_936, 4096, 12_288, 36, 32, 8, 128, tie_word_embeddings=False)
 BATCH, SEQ, PAD = 4, 11, 3
-
-
-@dataclass(frozen=True)
-class Student:
-    """One solution: its two modules, executed in namespaces of their own."""
-
-    attention: Any
-    mlp: Any
-
-
-def load(folder: Path) -> Student:
-    """Execute ``attention.py`` and ``mlp.py`` of ``folder`` without touching ``sys.modules``."""
-    loaded: dict[str, ModuleType] = {}
-
-    def find(name: str) -> ModuleType:
-        if name not in loaded:
-            spec = spec_from_file_location(name, folder / f"{name}.py")
-            assert spec is not None
-            assert spec.loader is not None
-            module = loaded[name] = module_from_spec(spec)
-            vars(module)["__builtins__"] = {**vars(builtins), "__import__": import_}
-            spec.loader.exec_module(module)
-        return loaded[name]
-
-    def import_(name: str, *args: Any, **kwargs: Any) -> ModuleType:
-        if name in ("attention", "mlp"):
-            return find(name)
-        return builtins.__import__(name, *args, **kwargs)
-
-    return Student(find("attention"), find("mlp"))
-
-
-class OperatorCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the operators that reach the dispatcher, composite ones by their parts."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: Counter[str] = Counter()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        with self:
-            parts = func.decompose(*args, **kwargs)
-        if parts is not NotImplemented:
-            return parts
-        self.seen[str(func)] += 1
-        return func(*args, **kwargs)
-
-
-def numbers(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def weights_of(module: torch.nn.Module) -> dict[str, Tensor]:
@@ -150,12 +94,6 @@ def outputs(student: Student, dtype: torch.dtype, scale: float = 1.0) -> dict[st
     return answers
 
 
-def error(actual: Tensor, expected: Tensor) -> float:
-    """Relative Frobenius error."""
-    wide = expected.double()
-    return float((actual.double() - wide).norm() / wide.norm())
-
-
 @cache
 def operators(folder: Path) -> Counter[str]:
     """The multiset of operators of a fixed programme: two attentions and one MLP."""
@@ -168,7 +106,7 @@ def operators(folder: Path) -> Counter[str]:
     return counter.seen
 
 
-def solutions() -> Iterator[Path]:
+def all_of_them() -> Iterator[Path]:
     yield REFERENCE
     yield from (STYLES / name for name in FOLDERS)
 
@@ -184,7 +122,7 @@ def test_there_are_enough_styles() -> None:
 
 def test_operators_differ_from_every_other_style(folder: Path) -> None:
     assert operators(folder), "no operator was seen"
-    twins = [p.name for p in solutions() if p != folder and operators(p) == operators(folder)]
+    twins = [p.name for p in all_of_them() if p != folder and operators(p) == operators(folder)]
     assert not twins, f"{folder.name} dispatches the same operators as {', '.join(twins)}"
 
 

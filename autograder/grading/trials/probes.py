@@ -28,7 +28,7 @@ class Layers:
 
 def _started(question: str, without: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command("probe", ROOT, question, ",".join(without)),
+        command("autograder.sandbox.probe", ROOT, question, ",".join(without)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -161,17 +161,17 @@ def test_attention_norm_weights(student: Student, case: Case) -> None:
 
 @cases("attention_spread_norms")
 def test_attention_norm_before_rope(student: Student, case: Case) -> None:
-    """q and k are normed before they are rotated, not after.
+    """With norm weights that differ from feature to feature, too, only distances matter.
 
-    q 与 k 先归一化再旋转，而不是相反。
+    归一化权重逐个特征不同时，也只有位置之间的距离有影响。
     """
     attention = attention_of(student, case)
     later = Tensor.of(case["positions"].array + 23)
     before = attention(case["x"], position_ids=case["positions"])
     after = attention(case["x"], position_ids=later)
     why = Text(
-        "moving all positions by 23 must not matter; it does when the norm comes after RoPE.",
-        "所有位置移动 23 不应有影响；若归一化在 RoPE 之后就会有影响。",
+        "moving all positions by 23 must not matter, whatever the norm weights are.",
+        "所有位置移动 23 不应有影响，无论归一化的权重是什么。",
     )
     expect_same(after, before, case, why, limit=1e-4)
 

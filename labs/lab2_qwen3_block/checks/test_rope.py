@@ -213,7 +213,7 @@ def test_apply_rotary_norms(student: Student, case: Case) -> None:
 
     旋转不改变任何向量的长度。
     """
-    why = Text("rotating a pair keeps its length.", "旋转一对分量不改变其长度。")
+    why = Text("rotating a pair keeps its length.", "旋转一对特征不改变其长度。")
     for rotated, name in zip(_rotated(_turn(student, case), case), ("q", "k"), strict=True):
         before, after = (
             Tensor.of(np.linalg.norm(t.array.astype(np.float64), axis=-1))

@@ -1,0 +1,222 @@
+"""``release``: the students' copy, as a folder for a template repository and as one zip.
+
+Equal sources give equal bytes: times, modes and the order of the zip's entries are fixed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from autograder.authoring import stubs, student_parts
+from autograder.authoring.markers import solution_lines
+from autograder.authoring.place import read
+from autograder.course import handed_out, labfile
+
+NAME = "qwen3-labs-student"
+SOURCES = "student"  # what only students get: their README, AGENTS.md
+ALIKE = ("LICENSE", "constraints.txt", "report_template.md", "report_template.zh-CN.md")
+CLOSED = "# <instructors>"  # lines of the Makefile from here …
+OPEN = "# </instructors>"  # … to here are not for students
+EXTRAS = ("chat", "notebooks")
+IGNORED = (".venv*/", "__pycache__/", ".ipynb_checkpoints/", ".hints.json", ".spot.json")
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold
+
+
+class ReleaseError(ValueError):
+    """The students' copy cannot be made, or would give something away; names the file."""
+
+
+def run(out: Path, root: Path = labfile.ROOT) -> int:
+    """Write both into ``out`` and say where.
+
+    Returns:
+        0.
+
+    Raises:
+        ReleaseError: a source is wrong, or holds a line of a solution.
+    """
+    files = contents(root)
+    problems = list(leaks(files, root))
+    if problems:
+        raise ReleaseError("\n".join(problems))
+    for path in write(files, version(root), out):
+        print(f"written    {path}")
+    return 0
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Everything that students get, by path in their folder, in order.
+
+    Raises:
+        ReleaseError: the Makefile's marks do not pair up.
+        PartsError: a command of students imports what they must not get.
+        ValueError: a lab cannot be read.
+    """
+    files = {f"{name}": (root / name).read_bytes() for name in ALIKE}
+    for path in sorted((root / SOURCES).iterdir()):
+        files[path.name] = path.read_bytes()
+    files["Makefile"] = makefile(read(root / "Makefile")).encode()
+    files["pyproject.toml"] = pyproject(read(root / "pyproject.toml")).encode()
+    files[".gitignore"] = ("\n".join(IGNORED) + "\n").encode()
+    for path in _code(root):
+        files[_shown(path, root)] = path.read_bytes()
+    for path in (root / "notebooks").glob("*.ipynb"):
+        files[_shown(path, root)] = path.read_bytes()
+    for path in _given(root):
+        files[_shown(path, root)] = path.read_bytes()
+    for toml in (root / "labs").glob("*/lab.toml"):
+        files |= _lab(toml.parent, root)
+    return dict(sorted(files.items()))
+
+
+def _code(root: Path) -> Iterator[Path]:
+    """The autograder's modules that students need, with the data that lies beside them."""
+    for path in student_parts.parts(root).values():
+        yield path
+        if path.name == "__init__.py":
+            yield from (one for one in path.parent.glob("*.toml"))
+
+
+def _given(root: Path) -> Iterator[Path]:
+    yield root / "labs" / "__init__.py"
+    yield from (root / "labs").glob("*.md")
+    yield from _files(root / "labs" / "given")
+
+
+def _lab(folder: Path, root: Path) -> dict[str, bytes]:
+    """A lab as it lies there, its TODOs open whatever somebody has written into them."""
+    lab = labfile.load(folder)
+    texts = stubs.stubs(lab, root / "solutions")
+    own = {_shown(path, root): path.read_bytes() for path in _files(folder)}
+    own |= {_shown(folder / name, root): text.encode() for name, text in texts.items()}
+    original = handed_out.dump(texts)
+    return own | {_shown(folder / handed_out.FILE, root): original.encode()}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below a folder but hidden ones and what Python leaves behind."""
+    for path in folder.rglob("*"):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(p.startswith((".", "__pycache__")) for p in parts):
+            yield path
+
+
+def _shown(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def makefile(text: str) -> str:
+    """The Makefile without what stands between the marks.
+
+    Raises:
+        ReleaseError: marks do not pair up.
+    """
+    kept, closed = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() in (CLOSED, OPEN):
+            if closed == (line.strip() == CLOSED):
+                raise ReleaseError(f"Makefile:{number}: {CLOSED} and {OPEN} have to alternate")
+            closed = not closed
+        elif not closed:
+            kept.append(line)
+    if closed:
+        raise ReleaseError(f"Makefile: the last {CLOSED} is not closed by {OPEN}")
+    return "\n".join(kept) + "\n"
+
+
+def pyproject(text: str) -> str:
+    """What students install: the core, and the extras that are for them."""
+    whole = tomllib.loads(text)
+    project = whole["project"]
+    extras = {name: project["optional-dependencies"][name] for name in EXTRAS}
+    lines = ["[build-system]"]
+    lines += [f"{key} = {_toml(value)}" for key, value in whole["build-system"].items()]
+    lines += ["", "[project]"]
+    kept = ("name", "version", "description", "requires-python", "license", "dependencies")
+    lines += [f"{key} = {_toml(project[key])}" for key in kept]
+    lines += ["", "[project.optional-dependencies]"]
+    lines += [f"{name} = {_toml(needed)}" for name, needed in extras.items()]
+    return "\n".join([*lines, "", "[tool.setuptools]", "packages = []", ""])
+
+
+def _toml(value: str | list[str]) -> str:
+    """A string or a list of strings: TOML writes them as JSON does."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def version(root: Path) -> str:
+    """The release, as ``pyproject.toml`` has it."""
+    return str(tomllib.loads(read(root / "pyproject.toml"))["project"]["version"])
+
+
+def leaks(files: Mapping[str, bytes], root: Path) -> Iterator[str]:
+    """Lines of any lab's solution in any text, and modules that no student may have."""
+    for path in files:
+        module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        if path.endswith(".py") and student_parts.is_never(module):
+            yield f"{path}: students must not get it"
+        if path.startswith("solutions/"):
+            yield f"{path}: it is a part of the solutions"
+    texts = {path: text for path, blob in files.items() if (text := _text(path, blob))}
+    given = "\n".join(text for path, text in texts.items() if path.startswith("labs/given/"))
+    secret = {
+        line: _shown(path, root)
+        for toml in sorted((root / "labs").glob("*/lab.toml"))
+        for name in labfile.load(toml.parent).files
+        for path in [root / "solutions" / toml.parent.name / name]
+        for line in solution_lines(read(path), name)
+        if line not in given
+    }
+    whole = "\0".join(texts.values())
+    for line in sorted(line for line in secret if line in whole):
+        where = next(path for path, text in texts.items() if line in text)
+        yield f"{where} holds a line of {secret[line]}: “{line}”; say it in words instead"
+
+
+def _text(path: str, blob: bytes) -> str:
+    """What a reader sees; empty for what is no text."""
+    try:
+        text = blob.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+    if not path.endswith((".ipynb", ".json")):
+        return text
+    return text + "\n" + "\n".join(_strings(json.loads(text)))
+
+
+def _strings(tree: object) -> Iterator[str]:
+    """Texts inside JSON, where quotes and line ends are escaped."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, (list, dict)):
+        for one in tree.values() if isinstance(tree, dict) else tree:
+            yield from _strings(one)
+
+
+def write(files: Mapping[str, bytes], release: str, out: Path) -> tuple[Path, Path]:
+    """The folder, which replaces an older one, and the zip.
+
+    Raises:
+        ReleaseError: the folder holds something that no release has written.
+    """
+    folder, packed = out / NAME, out / f"{NAME}-{release}.zip"
+    if folder.exists():
+        if not (folder / "pyproject.toml").is_file() or (folder / ".git").exists():
+            raise ReleaseError(f"{folder}: not a folder of a release; move it away first")
+        shutil.rmtree(folder)
+    for path, blob in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(blob)
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path, blob in files.items():
+            entry = zipfile.ZipInfo(f"{NAME}/{path}", _TIME)
+            entry.external_attr = 0o644 << 16
+            entry.create_system = 3  # Unix, whatever machine writes it
+            archive.writestr(entry, blob, zipfile.ZIP_DEFLATED, 9)
+    return folder, packed

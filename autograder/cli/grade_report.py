@@ -1,0 +1,113 @@
+"""``grade-report``: the numbers of written reports graded, the prose handed to a person.
+
+Writes what ``grade`` writes, and beside ``overrides.toml`` a rubric and the entries that are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from autograder import intake
+from autograder.cli.human import ForAHuman, marked
+from autograder.cli.say import remark, say
+from autograder.course.atomic import write_atomic
+from autograder.course.messages import render
+from autograder.course.records import ClassRecord, HandIn, Isolation, Message, Outcome
+from autograder.grading import outfolder, overrides, report_form
+from autograder.grading.report_form import Form
+from autograder.grading.report_marks import graded
+from autograder.grading.versions import versions
+from autograder.intake import attempts, roster
+from autograder.intake.enrolment import Enrolment
+from autograder.report import write
+from autograder.report.table import ClassTable
+
+RUBRIC = "rubric.md"
+OPEN = "overrides.open.toml"
+
+
+def run(
+    submissions: Path,
+    out: Path,
+    language: str,
+    *,
+    pattern: str | None = None,
+    listed: Path | None = None,
+) -> int:
+    """Grade and write.
+
+    Args:
+        submissions: the class, as ``grade`` takes it; every report is ``my_report.md``.
+        out: folder for scores and reports, apart from those of any lab.
+        pattern: how a hand-in's name tells the student.
+        listed: the roster, a CSV.
+
+    Returns:
+        0 when every point is decided, 1 when a person has to read something.
+
+    Raises:
+        ValueError: the form, the source, the roster or the overrides cannot be used.
+    """
+    form = report_form.load()
+    lab = form.lab
+    survey = intake.survey(submissions, lab, pattern)
+    for message in survey.remarks:
+        remark(language, message)
+    people = roster.read(listed) if listed else ()
+    enrolment = Enrolment(people)
+    outfolder.apart(submissions, out)
+    with outfolder.claimed(out):
+        entries = attempts.last(survey.entries)
+        outfolder.same_class(out, lab.name, {entry.student for entry in entries})
+        decided = overrides.read(out / overrides.NAME, lab)
+        hand_ins = [
+            overrides.applied(
+                enrolment.completed(marked(graded(form, intake.read(entry, lab)))), decided
+            )
+            for entry in entries
+        ]
+        missing = roster.missing(people, survey.entries)
+        # Nothing of a report is run, so nothing has to be isolated.
+        record = ClassRecord(
+            lab, Isolation("strong", (), "fork"), versions(), hand_ins, missing=missing
+        )
+        table, human = ClassTable(lab, language), ForAHuman(lab, decided)
+        also = (write.Reports(record, out, language), table, human)
+        files = [path.name for path in write.class_files(record, out, also)]
+        write_atomic(out / RUBRIC, rubric(form, language))
+        write_atomic(out / OPEN, "".join(open_entries(form, hand_ins, language)))
+        print(table.text(record.isolation, missing))
+        say(language, "written", out=out, files=", ".join([*files, RUBRIC, OPEN]))
+        return human.said(language, survey.remarks)
+
+
+def rubric(form: Form, language: str) -> str:
+    """How each text is read, as Markdown."""
+    lines = [f"# {_say('rubric_title', language)}", ""]
+    lines += [_say("rubric_intro", language, file=overrides.NAME), ""]
+    for check in form.lab.checks:
+        if check.name in form.rubrics:
+            points = _say("points", language, points=check.points)
+            lines += [f"## {check.title.in_(language)} (`{check.name}`, {points})", ""]
+            lines += [form.rubrics[check.name].in_(language), ""]
+    return "\n".join(lines)
+
+
+def open_entries(form: Form, hand_ins: list[HandIn], language: str) -> Iterator[str]:
+    """What is still to be decided, as entries to be copied into ``overrides.toml``."""
+    titles = {check.name: check for check in form.lab.checks if not check.optional}
+    for hand_in in hand_ins:
+        done = {override.check for override in hand_in.overrides}
+        for result in hand_in.results:
+            check = titles.get(result.check)
+            if result.outcome is Outcome.NOT_GRADED and check and check.name not in done:
+                yield (
+                    f"# {check.title.in_(language)}: 0 – {check.points}\n"
+                    f'[[override]]\nstudent = "{hand_in.student}"\ncheck = "{check.name}"\n'
+                    'points = 0\nreason = ""\nby = ""\n\n'
+                )
+
+
+def _say(name: str, language: str, **values: object) -> str:
+    return render(Message(f"answer.{name}", values), language)

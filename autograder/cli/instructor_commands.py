@@ -1,0 +1,262 @@
+"""The commands of instructors and authors, and what they may do beyond students' commands.
+
+Students get no copy of this module, nor of most that it imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autograder.cli import export_commands
+from autograder.cli.commands import Commands
+
+if TYPE_CHECKING:
+    from autograder.grading.shards import Shard
+
+
+def add(commands: Commands) -> None:
+    """Add them; those of students are there already."""
+    grade = commands.add("grade", _grade, "grade a folder of hand-ins, or a single one")
+    grade.add_argument("submissions", type=Path, help="the class: a folder or archive")
+    grade.add_argument("--out", type=Path, default=Path("graded"), help="folder for the reports")
+    grade.add_argument("--secret-file", type=Path, help="what hidden cases are drawn from")
+    grade.add_argument(
+        "--jobs", type=_positive, default=os.cpu_count() or 1, help="hand-ins at a time"
+    )
+    grade.add_argument("--weights", help="Hugging Face folder or hub id: real Qwen3 weights")
+    pattern = "how a hand-in's name tells the student: a regex with (?P<student_id>...)"
+    grade.add_argument("--pattern", metavar="REGEX", help=pattern)
+    attempt = "which of a student's attempts counts (default: last)"
+    grade.add_argument("--attempt", choices=("last", "best"), default="last", help=attempt)
+    listed = "CSV of who should hand in; who did not is listed"
+    grade.add_argument("--roster", type=Path, metavar="CSV", help=listed)
+    resume = "take what an earlier run has graded and what still holds, grade the rest"
+    grade.add_argument("--resume", action="store_true", help=resume)
+    only = "grade this student's hand-in alone, keep the others (may be repeated)"
+    grade.add_argument("--only", action="append", default=[], metavar="ID", help=only)
+    keep = "keep what hand-ins answer, so that rescore can judge it anew"
+    grade.add_argument("--keep-outputs", action="store_true", help=keep)
+    decided = "a person's decisions on single checks (default: OUT/overrides.toml)"
+    grade.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
+    course = "course.toml: when labs are due, what a late hand-in costs, extensions"
+    grade.add_argument("--course", type=Path, metavar="FILE", help=course)
+    part = "grade one part of the class, to be merged with the others: NUMBER/COUNT, as 2/16"
+    grade.add_argument("--shard", type=_shard, metavar="I/N", help=part)
+    cluster = "grade on the workers of this Dask scheduler, as tcp://10.0.0.1:8786"
+    grade.add_argument("--dask", metavar="ADDRESS", help=cluster)
+    levels = ("strong", "medium", "weak")
+    default = "strong" if sys.platform.startswith("linux") else "weak"
+    grade.add_argument(
+        "--min-isolation",
+        choices=levels,
+        default=default,
+        help=f"refuse to grade below this level (default: {default})",
+    )
+    grade.add_argument(
+        "--allow-weak-isolation", action="store_true", help="grade whatever layers are missing"
+    )
+
+    text = "put parts of a class that grade --shard has graded together"
+    merge = commands.add("merge", _merge, text, lab=None)
+    merge.add_argument("out", type=Path, help="folder for the reports")
+    merge.add_argument("parts", type=Path, nargs="+", metavar="PART", help="graded parts")
+    merge.add_argument("--roster", type=Path, metavar="CSV", help=listed)
+    merge.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
+    partial = "merge though shards are absent; their hand-ins are left out"
+    merge.add_argument("--partial", action="store_true", help=partial)
+
+    text = "grade the numbers of written reports (my_report.md); a person reads the rest"
+    written = commands.add("grade-report", _grade_report, text, lab=None)
+    written.add_argument("submissions", type=Path, help="the class: a folder or archive")
+    out = Path("graded-report")
+    written.add_argument("--out", type=Path, default=out, help=f"where to (default: {out})")
+    written.add_argument("--pattern", metavar="REGEX", help=pattern)
+    written.add_argument("--roster", type=Path, metavar="CSV", help=listed)
+
+    report = commands["report"]
+    report.description = "write the reports of a class anew; without OUT fill in my_report.md"
+    text = "folder that grade has written: its reports are written anew, in another language, say"
+    report.add_argument("out", type=Path, nargs="?", help=text)
+    report.set_defaults(run=_report)
+
+    text = "apply today's points, limits and overrides; no hand-in runs again"
+    rescore = commands.add("rescore", _rescore, text)
+    rescore.add_argument("out", type=Path, help="folder that grade has written")
+    rescore.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
+    given = "the one that grade was given; with another one nothing is rescored"
+    rescore.add_argument("--secret-file", type=Path, help=given)
+    rescore.add_argument("--course", type=Path, metavar="FILE", help=course)
+
+    export_commands.add(commands)
+
+    text = "what changed between two gradings of a class; status 1 if anything did"
+    changed = commands.add("compare", _compare, text, lab=None)
+    changed.add_argument("before", type=Path, help="folder that grade has written")
+    changed.add_argument("after", type=Path, help="folder that grade has written")
+    changed.add_argument("--json", action="store_true", help="print one JSON object")
+
+    build = commands.add("build", _build, "for authors: write stubs and public cases anew")
+    build.add_argument("--force", action="store_true", help="overwrite files that were changed")
+
+    commands.add("audit", _audit, "for authors: prove that a lab keeps its promises")
+
+    text = "for authors: these Chinese sections were looked at, and say what the English says"
+    looked = commands.add("translated", _translated, text, lab=None)
+    looked.add_argument("page", type=Path, help="a page, as labs/lab2_qwen3_block/README.zh-CN.md")
+    title = "English title of a section (may be repeated; default: all stale ones)"
+    looked.add_argument("--section", action="append", default=[], metavar="TITLE", help=title)
+
+    text = "for authors: write the students' copy, as a folder and as a zip"
+    release = commands.add("release", _release, text, lab=None)
+    release.add_argument("--out", type=Path, default=Path("dist"), help="where to (default: dist)")
+
+    text = "Hugging Face folder or hub id: real Qwen3 weights"
+    commands["test"].add_argument("--weights", help=text)
+    commands["test"].set_defaults(run=_test)
+
+    doctor = commands["doctor"]
+    doctor.description = "try attacks on this machine and say what holds"
+    doctor.add_argument("--json", action="store_true", help="print one JSON object")
+    doctor.set_defaults(run=_doctor)
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1")
+    return int(text)
+
+
+def _shard(text: str) -> Shard:
+    from autograder.grading import shards
+
+    try:
+        return shards.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _grade(arguments: argparse.Namespace) -> int:
+    from autograder.cli import grade
+    from autograder.cli.wanted import Wanted
+
+    wanted = Wanted(
+        submissions=arguments.submissions,
+        lab=arguments.lab,
+        out=arguments.out,
+        language=arguments.lang,
+        secret_file=arguments.secret_file,
+        jobs=arguments.jobs,
+        weights=arguments.weights,
+        least="weak" if arguments.allow_weak_isolation else arguments.min_isolation,
+        resume=arguments.resume,
+        only=tuple(arguments.only),
+        keep_outputs=arguments.keep_outputs,
+        overrides=arguments.overrides,
+        pattern=arguments.pattern,
+        attempt=arguments.attempt,
+        roster=arguments.roster,
+        course=arguments.course,
+        shard=arguments.shard,
+        dask=arguments.dask,
+    )
+    return grade.run(wanted)
+
+
+def _merge(arguments: argparse.Namespace) -> int:
+    from autograder.cli import merge
+
+    wanted = merge.Merging(
+        out=arguments.out,
+        parts=tuple(arguments.parts),
+        language=arguments.lang,
+        roster=arguments.roster,
+        overrides=arguments.overrides,
+        partial=arguments.partial,
+    )
+    return merge.run(wanted)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from autograder.cli import again, student_commands
+
+    if arguments.out is None:
+        return student_commands.report(arguments)
+    return again.report(arguments.out, arguments.lang)
+
+
+def _rescore(arguments: argparse.Namespace) -> int:
+    from autograder.cli import again
+
+    return again.rescore(
+        arguments.out,
+        arguments.overrides,
+        arguments.secret_file,
+        arguments.lang,
+        course=arguments.course,
+    )
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    from autograder.cli import real_weights, student
+
+    real = real_weights.of(arguments.lab, arguments.weights) if arguments.weights else None
+    return student.test(
+        arguments.lab,
+        arguments.folder,
+        arguments.match,
+        arguments.lang,
+        real=real,
+        to=arguments.json,
+    )
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from autograder.cli import doctor
+
+    return doctor.run(as_json=arguments.json, language=arguments.lang)
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from autograder.cli import compare
+
+    return compare.run(arguments.before, arguments.after, arguments.lang, as_json=arguments.json)
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import build
+
+    return build.run(arguments.lab, force=arguments.force)
+
+
+def _translated(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import translated
+
+    return translated.run(arguments.page, arguments.section)
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import audit
+
+    return audit.run(arguments.lab)
+
+
+def _release(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import release
+
+    return release.run(arguments.out)
+
+
+def _grade_report(arguments: argparse.Namespace) -> int:
+    from autograder.cli import grade_report
+
+    return grade_report.run(
+        arguments.submissions,
+        arguments.out,
+        arguments.lang,
+        pattern=arguments.pattern,
+        listed=arguments.roster,
+    )

@@ -1,0 +1,61 @@
+"""``python -m autograder.cli.own_numbers LAB_FOLDER``: what a student's functions count, as JSON.
+
+It runs the student's code in its own process, so that nothing it does can end the command that
+asked. Prints ``{"parameters": {model: {part: count}}, "cache": {model: [[tokens, GiB], …]}}``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from autograder.course.load_lab import StudentModules, read_sources
+from labs.given.config import Qwen3Config
+
+# Published config.json files: hidden, intermediate, layers, heads, tied; 8 kv heads of 128 each.
+SIZES = {
+    "0.6B": (1024, 3072, 28, 16, True),
+    "1.7B": (2048, 6144, 28, 16, True),
+    "4B": (2560, 9728, 36, 32, True),
+    "8B": (4096, 12288, 36, 32, False),
+    "14B": (5120, 17408, 40, 40, False),
+    "32B": (5120, 25600, 64, 64, False),
+}
+TOKENS = (0, 8192, 16384, 24576, 32768, 40960)
+
+
+def config(name: str) -> Qwen3Config:
+    """The sizes of a dense Qwen3."""
+    hidden, intermediate, layers, heads, tied = SIZES[name]
+    return Qwen3Config(
+        vocab_size=151_936,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=8,
+        head_dim=128,
+        tie_word_embeddings=tied,
+    )
+
+
+def main(argv: list[str]) -> int:
+    """See the module's docstring."""
+    folder = Path(argv[1])
+    modules = StudentModules(*read_sources(folder, ("attention.py", "mlp.py"))).install()
+    own = modules.module("mlp.py")
+    parameters, cache = {}, {}
+    for name in SIZES:
+        counts = own.count_parameters(config(name))
+        parameters[name] = {part: int(n) for part, n in counts.items() if part != "total"}
+        cache[name] = [
+            [tokens, own.kv_cache_bytes(config(name), tokens, 1, "bfloat16") / 2**30]
+            for tokens in TOKENS
+        ]
+    print(json.dumps({"parameters": parameters, "cache": cache}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,140 @@
+"""The commands of students. Their modules are imported when a command runs, and not before."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from autograder.cli.commands import Commands
+
+_LIE = "where the files lie (default: the lab)"
+_NAMED = "only exercises or checks named so"
+
+
+def add(commands: Commands) -> None:
+    """Add them all."""
+    text = "check your own files on the public cases"
+    test = commands.add("test", _test, text, lab="")
+    test.add_argument("-k", dest="match", default="", help=_NAMED)
+    test.add_argument("--folder", type=Path, help=_LIE)
+    text = "also write the results there, as GitHub Classroom reads them (with --lab)"
+    test.add_argument("--json", type=Path, metavar="FILE", help=text)
+
+    text = "check again whenever a file is saved, from a process that is warm"
+    watch = commands.add("watch", _watch, text)
+    watch.add_argument("-k", dest="match", default="", help=_NAMED)
+    watch.add_argument("--folder", type=Path, help=_LIE)
+
+    text = "a hint for the first open exercise, a step further each time"
+    hint = commands.add("hint", _hint, text)
+    hint.add_argument("-k", dest="match", default="", help=_NAMED)
+    hint.add_argument("--folder", type=Path, help=_LIE)
+
+    debug = commands.add("debug", _debug, "run checks in this process, for breakpoints")
+    debug.add_argument("-k", dest="match", default="", help="only checks named so")
+    debug.add_argument("--folder", type=Path, help=_LIE)
+
+    chat = commands.add("chat", _chat, "let the tiny checkpoint talk through your code")
+    prompt = os.environ.get("PROMPT") or "Call me"  # make hands it on unharmed so
+    chat.add_argument("--prompt", default=prompt, help="text to continue")
+    chat.add_argument("--tokens", type=int, default=120, help="how many tokens to add")
+    chat.add_argument("--folder", type=Path, help=_LIE)
+    chat.add_argument("--weights", type=Path, help="another checkpoint folder")
+
+    text = "take your files of one lab along into another"
+    carry = commands.add("carry", _carry, text, lab=None)
+    carry.add_argument("--from", dest="source", default="2", metavar="LAB", help="the lab done")
+    carry.add_argument("--to", default="4", metavar="LAB", help="the lab that goes on")
+    carry.add_argument("--force", action="store_true", help="overwrite files that were changed")
+    lie = "where your files of that lab lie (default: the lab)"
+    carry.add_argument("--from-folder", type=Path, help=lie)
+    carry.add_argument("--folder", type=Path, help="where they are to lie (default: the lab)")
+
+    commands.add("spot", _spot, "say what is wrong with claims of teaching material (ungraded)")
+
+    text = "begin a lab anew: its files as they were handed out; yours are kept beside"
+    reset = commands.add("reset", _reset, text)
+    reset.add_argument("-k", dest="match", default="", help="only this file")
+    reset.add_argument("--folder", type=Path, help=_LIE)
+
+    text = "write your scores, machine and pictures into my_report.md; your words stay"
+    filled = commands.add("report", report, text, lab="")
+    filled.add_argument("--folder", type=Path, help="where my_report.md lies (default: here)")
+
+    commands.add("doctor", _doctor, "look whether this machine can run the labs")
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    from autograder.cli import student
+
+    return student.test(
+        arguments.lab, arguments.folder, arguments.match, arguments.lang, to=arguments.json
+    )
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from autograder.cli import watch
+
+    return watch.run(arguments.lab, arguments.folder, arguments.match, arguments.lang)
+
+
+def _hint(arguments: argparse.Namespace) -> int:
+    from autograder.cli import hint
+
+    return hint.run(arguments.lab, arguments.folder, arguments.match, arguments.lang)
+
+
+def _debug(arguments: argparse.Namespace) -> int:
+    from autograder.cli import student
+
+    return student.debug(arguments.lab, arguments.folder, arguments.match, arguments.lang)
+
+
+def _chat(arguments: argparse.Namespace) -> int:
+    from autograder.cli import chat
+    from autograder.course import labfile
+
+    lab = labfile.load(labfile.find_lab(arguments.lab))
+    if not chat.can_talk(lab):
+        raise chat.nobody_to_talk_to(lab)
+    folder = arguments.folder or lab.folder
+    checkpoint = arguments.weights or labfile.LABS / "given" / "tiny_qwen3"
+    files = {name: str(folder / name) for name in lab.files}
+    return chat.run(files, checkpoint, arguments.prompt, arguments.tokens, arguments.lang)
+
+
+def _carry(arguments: argparse.Namespace) -> int:
+    from autograder.cli import carry
+    from autograder.course import labfile
+
+    source, target = (
+        labfile.load(labfile.find_lab(name)) for name in (arguments.source, arguments.to)
+    )
+    folders = arguments.from_folder or source.folder, arguments.folder or target.folder
+    return carry.run(source, target, folders, arguments.lang, force=arguments.force)
+
+
+def _spot(arguments: argparse.Namespace) -> int:
+    from autograder.cli import spot
+
+    return spot.run(arguments.lab, arguments.lang)
+
+
+def _reset(arguments: argparse.Namespace) -> int:
+    from autograder.cli import reset
+
+    return reset.run(arguments.lab, arguments.folder, arguments.match, arguments.lang)
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Fill in the report of a student."""
+    from autograder.cli import my_report
+
+    return my_report.run(arguments.lab, arguments.folder, arguments.lang)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from autograder.cli import checkup
+
+    return checkup.run(arguments.lang)

@@ -1,0 +1,69 @@
+"""Numbers with units, as people write them: ``8.19 B``, ``147,456 bytes``, ``144 KiB``, ``4x``.
+
+Three kinds: ``count`` (things; K, M, B or 万, 亿 may follow), ``bytes`` (a unit is needed, since
+16.4 may be GB or GiB), ``ratio`` (``4``, ``4x``, ``1/4``, ``25 %``).
+"""
+
+from __future__ import annotations
+
+import re
+
+KINDS = ("count", "bytes", "ratio", "choice")
+_NUMBER = re.compile(
+    r"[-+]?\d[\d,，_']*(?:\.\d+)?(?:e[-+]?\d+|\s*[x×*]\s*10\s*\^?\s*[-+]?\d+)?", re.I
+)
+_COUNTS = {
+    "": 1, "k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "b": 1e9, "g": 1e9, "billion": 1e9,
+    "t": 1e12, "千": 1e3, "万": 1e4, "百万": 1e6, "亿": 1e8, "十亿": 1e9,
+}  # fmt: skip
+_ABOUT = re.compile(r"^(?:about|around|approx(?:imately|\.)?|ca\.?|[~≈=]|大?约)\s*", re.I)
+_THINGS = re.compile(r"(?:parameters?|params?|weights?|values?|个参数|参数|个)$", re.I)
+_BYTES: dict[str, float] = {"b": 1, "byte": 1, "bytes": 1, "字节": 1}
+_BYTES |= {f"{p}b": 1000.0**n for n, p in enumerate("kmgt", 1)}
+_BYTES |= {f"{p}ib": 1024.0**n for n, p in enumerate("kmgt", 1)}
+_RATIOS = {"": 1, "x": 1, "×": 1, "times": 1, "倍": 1, "%": 0.01}
+
+
+class QuantityError(ValueError):
+    """What was written is no quantity of that kind; ``why`` is the end of a message's key."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def parse(text: str, kind: str) -> float:
+    """The number in base units: things, bytes, or a plain ratio.
+
+    Raises:
+        QuantityError: ``empty``, ``no_number``, ``no_unit`` (bytes need one) or ``unit``.
+    """
+    text = _ABOUT.sub("", text.strip("_`* \t"))
+    if not text:
+        raise QuantityError("empty")
+    if kind == "ratio" and (fraction := re.fullmatch(r"(\d+)\s*/\s*([1-9]\d*)", text)):
+        return int(fraction[1]) / int(fraction[2])
+    found = _NUMBER.match(text)
+    if found is None:
+        raise QuantityError("no_number")
+    unit = text[found.end() :].strip()
+    return _value(found[0]) * _factor(unit, kind)
+
+
+def _value(number: str) -> float:
+    plain = re.sub(r"[,，_'\s]", "", number)
+    return float(re.sub(r"[x×*]10\^?", "e", plain, flags=re.I))
+
+
+def _factor(unit: str, kind: str) -> float:
+    if kind == "bytes":
+        if not unit:
+            raise QuantityError("no_unit")
+        if unit.rstrip(".").lower() not in _BYTES:
+            raise QuantityError("unit")
+        return _BYTES[unit.rstrip(".").lower()]
+    known = _COUNTS if kind == "count" else _RATIOS
+    short = _THINGS.sub("", unit).strip().lower() if kind == "count" else unit.lower()
+    if short not in known:
+        raise QuantityError("unit")
+    return known[short]

@@ -1,0 +1,244 @@
+"""Fingerprints: what every known mistake answers, and how far a hand-in's answers are from it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autograder.diagnosis.items import DETAIL, END, NOT_FINITE, Item, Trace
+from autograder.diagnosis.projection import project
+from autograder.diagnosis.short import UNANSWERED, Column, Short, bare_form, without_numbers
+
+_LARGEST = float(np.finfo(np.float32).max)
+FAR = 9.0  # between forms that differ; errors of numbers are relative, and rarely beyond 1
+# Between forms of one kind: the words of an error are those of whoever writes the code, and how
+# many numbers overflow hangs on the order of computing.
+KIND = 1e-3
+COUNT = 2e-4
+CLEARLY = 1e-2  # farther than this from the right answer is no matter of rounding
+RIGHT = 1e-5  # what is nearer to the right answer than this is right, in any style
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """The answers in one exercise under every mistake, or pair of mistakes, that shows there.
+
+    Attributes:
+        mistakes: the classes that act together, one or two per fingerprint.
+        items: keys of :data:`Trace`, several where checks ask the same: any of them will do, and
+            which ones a hand-in is asked hangs on what it fails before.
+        rows: ``[mistakes, items]``, which row of its item a mistake gives, or ``UNANSWERED``.
+        reference: ``[items]``, the row that the right solution gives.
+        weights: ``[items]``, what an error in an item counts.
+        vectors: ``[rows, width]`` projections.
+        norms: ``[rows]`` lengths of what was projected.
+        forms: a form per row.
+    """
+
+    mistakes: tuple[tuple[str, ...], ...]
+    items: tuple[tuple[str, ...], ...]
+    rows: NDArray[np.int32]
+    reference: NDArray[np.int32]
+    weights: NDArray[np.float32]
+    vectors: NDArray[np.float32]
+    norms: NDArray[np.float32]
+    forms: tuple[str, ...]
+
+    def distances(self, trace: Trace, only: Container[str] = ()) -> NDArray[np.float64]:
+        """``[mistakes]``: how far ``trace`` is from each, at the item where it is farthest.
+
+        A check stops at the first case that it fails, and the order of cases differs from class
+        to class: cases that were not asked tell nothing. A mistake is far when nothing was asked
+        that shows it.
+
+        Args:
+            trace: what a hand-in answered.
+            only: items to look at, by their first key; all if empty.
+        """
+        worst = np.zeros(len(self.mistakes))
+        shown = np.zeros(len(self.mistakes), bool)
+        asked = {_asked(key) for key in trace}
+        for column, keys in enumerate(self.items):
+            if (only and keys[0] not in only) or asked.isdisjoint(map(_asked, keys)):
+                continue
+            rows = self.rows[:, column]
+            there = (rows >= 0) | np.any([self._answered[_asked(key)] for key in keys], axis=0)
+            shown |= there & (rows != self.reference[column])
+            known = np.unique(rows[rows >= 0])
+            item = _answered(trace, keys)
+            by_row = np.full(len(self.norms) + 1, FAR)  # the last one: UNANSWERED
+            if item is None:
+                by_row[UNANSWERED] = 0.0
+            else:
+                by_row[known] = self._gaps(column, item, known)
+            worst = np.maximum(worst, by_row[rows])
+        return np.where(shown, worst, FAR)
+
+    @cached_property
+    def _answered(self) -> dict[str, NDArray[np.bool_]]:
+        """``[mistakes]`` by check and case: whether a mistake answers anything there at all.
+
+        If not, what it needs has failed before, and its silence shows nothing.
+        """
+        found: dict[str, NDArray[np.bool_]] = {}
+        for column, keys in enumerate(self.items):
+            for place in map(_asked, keys):
+                found[place] = found.get(place, False) | (self.rows[:, column] >= 0)
+        return found
+
+    def is_strange(self, trace: Trace) -> bool:
+        """Whether a check was ended by an error where no mistake raises one."""
+        known = {key for keys in self.items for key in keys}
+        return any(key.endswith(END) and key not in known for key in trace)
+
+    def agrees(self, trace: Trace, mistake: int, *, numbers: bool = False) -> bool:
+        """Whether something that a mistake changes came back as the mistake has it.
+
+        That an error is of the same kind is not enough: anything may raise it.
+
+        Args:
+            trace: what a hand-in answered.
+            mistake: its number.
+            numbers: only numbers tell, and only where they are far from the right ones.
+        """
+        for column in np.flatnonzero(self.rows[mistake] != self.reference).tolist():
+            row, item = self.rows[mistake, column], _answered(trace, self.items[column])
+            if row < 0 or item is None or self._gaps(column, item, np.array([row]))[0] >= KIND:
+                continue
+            right = self.reference[column : column + 1]
+            if not numbers or (
+                item.values.size > 0
+                and right[0] >= 0
+                and self._gaps(column, item, right)[0] > CLEARLY
+            ):
+                return True
+        return False
+
+    def ruled_out(self, trace: Trace) -> NDArray[np.bool_]:
+        """``[mistakes]``: whether something is right in ``trace`` that a mistake makes wrong."""
+        found = np.zeros(len(self.mistakes), bool)
+        for column, keys in enumerate(self.items):
+            right, rows = self.reference[column : column + 1], self.rows[:, column]
+            known = np.unique(rows[rows >= 0])
+            for item in (trace[key] for key in keys if key in trace and right[0] >= 0):
+                if self._gaps(column, item, right)[0] <= RIGHT:
+                    found |= np.isin(rows, known[self._gaps(column, item, known) > KIND])
+        return found
+
+    def apart(self, trace: Trace, one: int, other: int) -> float:
+        """How far ``trace`` is from two mistakes at once, where one of them shows nothing.
+
+        There the other one decides alone: a bank of pairs holds fewer items, and this asks all.
+
+        Args:
+            trace: what a hand-in answered.
+            one: number of a mistake.
+            other: number of another one.
+        """
+        worst = 0.0
+        for column, keys in enumerate(self.items):
+            rows, right = self.rows[[one, other], column], self.reference[column]
+            item = _answered(trace, keys)
+            if item is not None and right in rows and UNANSWERED not in rows:
+                row = rows[rows != right] if (rows != right).any() else rows[:1]
+                worst = max(worst, float(self._gaps(column, item, row)[0]))
+        return worst
+
+    def _gaps(self, column: int, item: Item, rows: NDArray[np.int32]) -> NDArray[np.float64]:
+        """How far an item is from some rows of its column, relative to the reference's length."""
+        weight = float(self.weights[column])
+        form = item.form if weight else bare_form(item.form)
+        unlike = np.array([_unlike(self.forms[row], form) for row in rows])
+        if not item.values.size or not weight:
+            return unlike
+        vector = project(self.items[column][0], item.values, self.vectors.shape[1])
+        gaps = np.linalg.norm(self.vectors[rows] - vector, axis=1)
+        right = self.reference[column]
+        scale = np.maximum(self.norms[rows], self.norms[right] if right >= 0 else 0.0)
+        found: NDArray[np.float64] = weight * gaps / np.where(scale > 0, scale, 1.0)
+        return np.asarray(np.maximum(np.minimum(found, FAR), unlike), np.float64)
+
+
+def _answered(trace: Trace, keys: Sequence[str]) -> Item | None:
+    return next((trace[key] for key in keys if key in trace), None)
+
+
+def _asked(key: str) -> str:
+    """Check and case of an item."""
+    return "/".join(key.split("/", 2)[:2])
+
+
+def _unlike(one: str, other: str) -> float:
+    """How far two forms are apart."""
+    if one == other:
+        return 0.0
+    kind, other_kind = one.split(DETAIL)[0], other.split(DETAIL)[0]
+    if kind != other_kind:
+        return FAR
+    return COUNT if kind.endswith(NOT_FINITE) else KIND
+
+
+def fingerprints(
+    reference: Mapping[str, Short],
+    traces: Sequence[tuple[tuple[str, ...], Mapping[str, Short]]],
+    random: Container[str],
+) -> Fingerprints | None:
+    """The bank's part for one exercise; None if no mistake shows in it.
+
+    Args:
+        reference: what the right solution answers.
+        traces: what mistakes answer.
+        random: items that hang on random numbers, so that only their form tells anything.
+    """
+    keys = {key for _, trace in traces for key in trace} | reference.keys()
+    columns: dict[tuple[object, ...], tuple[list[str], list[int], Column]] = {}
+    for key in sorted(keys):
+        shorts = [trace.get(key) for trace in (reference, *(trace for _, trace in traces))]
+        right, *others = map(without_numbers, shorts) if key in random else shorts
+        column = Column.of(right)
+        rows = [column.row(short) for short in others]
+        if any(row != column.right for row in rows):
+            columns.setdefault(column.contents(rows), ([], rows, column))[0].append(key)
+    # Silence shows something where a check had begun; where it was skipped, since a need in
+    # another exercise failed, the mistake is recognised there or nowhere.
+    begun = [{_asked(key) for key in trace} for _, trace in traces]
+    shows = [
+        any(
+            rows[n] != column.right
+            and (rows[n] != UNANSWERED or not begun[n].isdisjoint(map(_asked, keys)))
+            for keys, rows, column in columns.values()
+        )
+        for n in range(len(traces))
+    ]
+    if not any(shows):
+        return None
+    stacked: list[Short] = []
+    table = np.full((sum(shows), len(columns)), UNANSWERED, np.int32)
+    right_rows = np.full(len(columns), UNANSWERED, np.int32)
+    for number, (_, rows, column) in enumerate(columns.values()):
+        first = len(stacked)
+        stacked += column.found
+        kept = [row for row, visible in zip(rows, shows, strict=True) if visible]
+        table[:, number] = [row + first if row >= 0 else UNANSWERED for row in kept]
+        right_rows[number] = column.right + first if column.right >= 0 else UNANSWERED
+    return Fingerprints(
+        tuple(names for (names, _), visible in zip(traces, shows, strict=True) if visible),
+        tuple(tuple(keys) for keys, _, _ in columns.values()),
+        table,
+        right_rows,
+        _single([column.weight for _, _, column in columns.values()]),
+        _single([short.vector for short in stacked]),
+        _single([short.norm for short in stacked]),
+        tuple(short.form for short in stacked),
+    )
+
+
+def _single(values: Sequence[Any]) -> NDArray[np.float32]:
+    """As float32; what is beyond its range stays at its end."""
+    found: NDArray[np.float32] = np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
+    return found

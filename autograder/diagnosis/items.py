@@ -1,0 +1,185 @@
+"""What a hand-in answered, as items that can be compared: a form, and where there are any, numbers.
+
+The calls of the checks on their public cases are the observations: whoever adds a check adds to
+every fingerprint.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autograder.course.records import Lab
+from autograder.reference.cases import Case
+from autograder.reference.compare import LIMITS
+from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.student import Other, Result, StudentError
+from autograder.sandbox.wire import KEPT, Tensor
+
+Vector = NDArray[np.float64]
+_SAME = 1e-6  # relative: two calls that differ by more are two answers
+DETAIL = " | "  # in a form: what follows may differ between hand-ins with the same mistake
+END = "/end"  # of the key of an item: what ended a check on a case
+NOT_FINITE = "not finite"
+VARIES = "varies"  # the form of an item that another call of the same kind did not repeat
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that came back.
+
+    Attributes:
+        form: dtype and shape, or what came instead of a tensor (an exception, a number's kind).
+        values: all its numbers, flat, those that are not finite as 0; empty without numbers.
+        weight: what an error in it counts; narrow dtypes are coarse, and count little.
+    """
+
+    form: str
+    values: Vector
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one check asked on one case, in its order, and the exception that ended it, if any."""
+
+    check: str
+    case: Case
+    results: Sequence[Result]
+    error: Exception | None = None
+
+
+Trace = Mapping[str, Item]  # by check, case, number of the call and place in its value
+_NOTHING = np.zeros(0)
+
+
+def by_exercise(lab: Lab, answers: Iterable[Answer]) -> dict[str, Trace]:
+    """Everything that came back as a trace for each exercise, in the order of the lab."""
+    owner = {check.name: check.exercise for check in lab.checks}
+    found: dict[str, list[Answer]] = {exercise.id: [] for exercise in lab.exercises}
+    for answer in answers:
+        found[owner[answer.check]].append(answer)
+    return {name: trace_of(group) for name, group in found.items()}
+
+
+def trace_of(answers: Sequence[Answer]) -> dict[str, Item]:
+    """Everything that came back in one exercise, by where it was asked.
+
+    Calls that were repeated within one check and did not repeat their answer show that nothing
+    else can be relied on: every item then keeps its form only.
+    """
+    items: dict[str, Item] = {}
+    varies = False
+    for answer in answers:
+        seen: dict[str, Item] = {}
+        dtype = answer.case.values.get("dtype", "float32")
+        for number, result in enumerate(answer.results):
+            if not result.ready:
+                continue
+            key = f"{answer.check}/{answer.case.name}/{number}"
+            for place, item in _items(result, _weight(dtype)):
+                items[f"{key}{place}"] = item
+                asked = _question(result.step, place)
+                varies |= asked in seen and not _equal(seen[asked], item)
+                if asked:
+                    seen[asked] = item
+        if isinstance(answer.error, StudentError):
+            items[f"{answer.check}/{answer.case.name}{END}"] = Item(_raised(answer.error), _NOTHING)
+        elif isinstance(answer.error, WorkerLost):
+            items[f"{answer.check}/{answer.case.name}{END}"] = Item("lost", _NOTHING)
+    if varies:
+        return {key: Item(f"{VARIES} {item.form}", _NOTHING) for key, item in items.items()}
+    return items
+
+
+def _items(result: Result, weight: float) -> Iterator[tuple[str, Item]]:
+    value = result.value
+    if "measure" in result.step:
+        # Costs differ from style to style; what the check says of them does not.
+        yield from _parts("", value[0], weight)
+        if result.verdict:
+            yield "/cost", Item(result.verdict, _NOTHING)
+        return
+    if not result.step.get("echo"):
+        yield from _parts("", value, weight)
+        return
+    value, args, kwargs = value
+    yield from _parts("", value, weight)
+    # Whether an argument was changed is the mistake; to what, is not.
+    after = [*args, *kwargs.values()]
+    changed = [
+        str(number)
+        for number, (before, now) in enumerate(zip(result.given, after, strict=True))
+        if isinstance(before, (Tensor, dict)) and before != now
+    ]
+    yield "/arguments", Item(f"changed: {' '.join(changed) or 'none'}", _NOTHING)
+
+
+def _parts(place: str, value: Any, weight: float) -> Iterator[tuple[str, Item]]:
+    if isinstance(value, (tuple, list)) and len(value) <= 16:
+        yield f"{place}/kind", Item(f"{type(value).__name__} of {len(value)}", _NOTHING)
+        for number, part in enumerate(value):
+            yield from _parts(f"{place}/{number}", part, weight)
+    elif isinstance(value, dict) and len(value) <= 64:
+        yield f"{place}/kind", Item(f"dict of {', '.join(sorted(value))[:200]}", _NOTHING)
+        for name in sorted(value):
+            yield from _parts(f"{place}/{name}", value[name], weight)
+    else:
+        if isinstance(value, Tensor):
+            weight = min(weight, _weight(value.dtype))
+        yield place, Item(_form(value), _numbers(value), weight)
+
+
+def _form(value: Any) -> str:
+    if isinstance(value, Tensor):
+        broken = 0
+        if value.dtype.startswith(("float", "bfloat")):
+            broken = int((~np.isfinite(value.array)).sum())
+        sides = ",".join(map(str, value.shape))
+        return f"{value.dtype}[{sides}]" + (f" {NOT_FINITE}{DETAIL}{broken}" if broken else "")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return repr(value)[:80] if not isinstance(value, Other) else str(value)[:80]
+    return "number"
+
+
+def _weight(dtype: str) -> float:
+    return LIMITS["float32"].tensor / LIMITS[dtype].tensor if dtype in LIMITS else 1.0
+
+
+def _numbers(value: Any) -> Vector:
+    if isinstance(value, Tensor):
+        with np.errstate(invalid="ignore"):  # memory that was never written holds any bits
+            flat = np.asarray(value.array, np.float64).reshape(-1)
+    elif type(value) in (int, float):
+        flat = np.array([float(value)])
+    else:
+        return _NOTHING
+    return np.where(np.isfinite(flat), flat, 0.0)
+
+
+def _question(step: Mapping[str, Any], place: str) -> str:
+    """A call's target and arguments, if all of them are known by name beyond one message."""
+    asked = ("target", "method", "args", "kwargs", "rank")
+    text = json.dumps([step.get(part) for part in asked])
+    if place or step["op"] != "call" or text.count('"$t"') != text.count(f'{{"$t": "{KEPT}'):
+        return ""
+    return text
+
+
+def _equal(one: Item, other: Item) -> bool:
+    if one.form != other.form or one.values.shape != other.values.shape:
+        return False
+    gap = float(np.linalg.norm(one.values - other.values))
+    return gap <= _SAME * (float(np.linalg.norm(one.values)) or 1.0)
+
+
+def _raised(error: StudentError) -> str:
+    """Stage and type of an exception, and what it says, sizes among it, as a detail."""
+    if error.stage == "weights":
+        return f"weights: {error.lacking} {error.extra} {error.shapes}"
+    return f"{error.stage}: {error.type}{DETAIL}{error.text[:120]}"

@@ -1,0 +1,151 @@
+"""A CSV whose cells can be changed while every other byte stays as it was.
+
+Quoting follows Python's ``csv`` (RFC 4180, and lenient as that is): what a spreadsheet or a course
+system wrote is not written anew, its text is cut where a cell stands.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.exports.errors import ExportError
+
+MAX_BYTES = 16 << 20
+DELIMITERS = ",;\t"
+
+_BOM = "\ufeff"
+_EXCEL = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx and .xls
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: what it says, and where its text stands in the sheet."""
+
+    value: str
+    start: int
+    end: int
+    quoted: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that is not blank, and the line (from 1) on which it begins."""
+
+    line: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def values(self) -> list[str]:
+        """What the cells say."""
+        return [cell.value for cell in self.cells]
+
+    def value(self, at: int) -> str:
+        """What a cell says; spreadsheets leave out the empty ones at the end of a row."""
+        return self.cells[at].value.strip() if at < len(self.cells) else ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A CSV as it was read. ``text`` begins with the byte order mark if there is one."""
+
+    path: Path
+    text: str
+    encoding: str
+    delimiter: str
+    rows: tuple[Row, ...]
+
+    def changed(self, values: Mapping[Cell, str]) -> bytes:
+        """The file with these cells saying something else, quoted as they were."""
+        pieces, done = [], 0
+        for cell in sorted(values, key=lambda cell: cell.start):
+            new = values[cell]
+            if cell.quoted or any(sign in new for sign in (self.delimiter, '"', "\r", "\n")):
+                new = '"' + new.replace('"', '""') + '"'
+            pieces += [self.text[done : cell.start], new]
+            done = cell.end
+        return "".join([*pieces, self.text[done:]]).encode(self.encoding)
+
+    def cell(self, row: Row, at: int) -> Cell:
+        """The cell of a row that is to be filled.
+
+        Raises:
+            ExportError: the row ends before it.
+        """
+        if at >= len(row.cells):
+            values = {"line": row.line, "found": len(row.cells), "expected": at + 1}
+            raise ExportError("ragged", self.path, **values)
+        return row.cells[at]
+
+
+def read(path: Path) -> Sheet:
+    """Read a CSV: UTF-8 or UTF-16 with or without a mark, or GBK; commas, semicolons or tabs.
+
+    The first row is the header: the delimiter is what makes most cells of it.
+
+    Raises:
+        ExportError: there is no such file, it is no text that could be written back as it was, it
+            holds nothing, or a quote is not closed.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ExportError("unreadable", path, text=error.strerror) from None
+    if data.startswith(_EXCEL):
+        raise ExportError("excel", path)
+    text, encoding = _decoded(path, data)
+    if not text.strip(_BOM + DELIMITERS + " \r\n"):
+        raise ExportError("empty", path)
+    widths = {sign: len(next(_scanned(path, text, sign)).cells) for sign in DELIMITERS}
+    delimiter = max(DELIMITERS, key=widths.__getitem__)  # the first of equal ones
+    return Sheet(path, text, encoding, delimiter, tuple(_scanned(path, text, delimiter)))
+
+
+def _decoded(path: Path, data: bytes) -> tuple[str, str]:
+    """The text and its encoding; only one that gives the same bytes back."""
+    encodings = ["utf-8", "gb18030"]
+    if data.startswith(codecs.BOM_UTF16_LE):
+        encodings = ["utf-16-le"]
+    elif data.startswith(codecs.BOM_UTF16_BE):
+        encodings = ["utf-16-be"]
+    for encoding in encodings if len(data) <= MAX_BYTES else ():
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" not in text and text.encode(encoding) == data:
+            return text, encoding
+    raise ExportError("not_text", path)
+
+
+def _scanned(path: Path, text: str, delimiter: str) -> Iterator[Row]:
+    """The rows that are not blank.
+
+    Raises:
+        ExportError: a quote is not closed.
+    """
+    sign = re.escape(delimiter)
+    cell = re.compile(
+        rf'(?:"(?P<inner>[^"]*(?:""[^"]*)*)"(?P<rest>[^{sign}\r\n]*)'
+        rf'|(?P<bare>(?:[^{sign}\r\n"][^{sign}\r\n]*)?))(?P<end>{sign}|\r\n|\n|\r|\Z)'
+    )
+    cells: list[Cell] = []
+    at = len(_BOM) if text.startswith(_BOM) else 0
+    line = begun = 1
+    while at < len(text) or cells:
+        match = cell.match(text, at)
+        if match is None:
+            raise ExportError("broken", path, line=line)
+        quoted = match["bare"] is None
+        value = match["inner"].replace('""', '"') + match["rest"] if quoted else match["bare"]
+        cells.append(Cell(value, at, match.start("end"), quoted))
+        line += len(re.findall(r"\r\n|\n|\r", match[0]))
+        at = match.end()
+        if match["end"] != delimiter:
+            if any(one.value.strip() for one in cells):
+                yield Row(begun, tuple(cells))
+            cells, begun = [], line

@@ -1,0 +1,56 @@
+"""The rules about late hand-ins that a class is graded by, and what is left of them for later."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from autograder.course import course_file
+from autograder.course.atomic import write_atomic
+from autograder.course.kinds import verify
+from autograder.course.plain import late_rules_from_plain, late_rules_to_plain
+from autograder.course.records import Lab, LateRules
+from autograder.intake import extensions_csv
+
+NAME = ".late_rules.json"
+
+
+def read(path: Path, lab: Lab) -> LateRules:
+    """The rules of a course file for ``lab``, extensions among them.
+
+    Raises:
+        CourseError: the file cannot be used, or does not say when the lab is due.
+        ExtensionError: its extensions cannot be used.
+    """
+    course = course_file.read(path)
+    rules = course.of(lab.name)
+    if course.extensions is None:
+        return rules
+    return replace(rules, extensions=extensions_csv.read(course.extensions, lab.name, rules.due))
+
+
+def keep(out: Path, rules: LateRules | None) -> None:
+    """Write the rules down, so that ``--resume`` goes on by them even without ``--course``."""
+    if rules is None:
+        (out / NAME).unlink(missing_ok=True)
+    else:
+        write_atomic(out / NAME, json.dumps(late_rules_to_plain(rules), ensure_ascii=False))
+
+
+def kept(out: Path) -> LateRules | None:
+    """The rules that an interrupted run went by; None where it had none.
+
+    Raises:
+        ValueError: they are damaged; the text names the file and the mend.
+    """
+    path = out / NAME
+    try:
+        rules = late_rules_from_plain(json.loads(path.read_text(encoding="utf-8")))
+        if rules is not None:
+            verify(rules)
+        return rules
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise ValueError(f"{path}: damaged; give --course again") from None

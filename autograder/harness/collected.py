@@ -1,0 +1,68 @@
+"""The checks of a lab as a plan, collected by pytest once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from autograder.harness import plugin
+from autograder.harness.runner import Plan, Trial
+
+# Nothing outside of the lab takes part: no settings of the folder, no plugin, no cache.
+QUIET = ("--assert=plain", "--capture=no", "-p", "no:cacheprovider", "-p", "no:terminal")
+
+
+def arguments(folder: Path, more: Sequence[str] = ()) -> list[str]:
+    """What pytest is called with to collect the lab in ``folder``."""
+    isolated = ["-c", os.devnull, "--rootdir", str(folder), "--import-mode=importlib"]
+    isolated += ["-o", "python_files=test_*.py probes.py", "-o", "python_functions=test_ probe_"]
+    lab = [str(folder / "checks"), "--lab-folder", str(folder), *more]
+    return [*QUIET, *isolated, *lab]
+
+
+def plan_of(
+    session: pytest.Session, guard: Callable[[pytest.Function], Callable[[], None]]
+) -> Plan:
+    """All trials of a session that has collected; ``guard`` gives each its clock."""
+    lab = plugin.lab_of(session.config)
+    trials: dict[str, list[Trial]] = {check.name: [] for check in lab.checks}
+    probes: dict[str, list[Trial]] = {exercise.id: [] for exercise in lab.exercises}
+    for item in session.items:
+        case = plugin.case_of(item)
+        if case is not None and isinstance(item, pytest.Function):
+            name, exercise = item.originalname, plugin.probed(item)
+            trial = Trial(name, case, item.obj, guard(item))
+            if not exercise:
+                trials[name].append(trial)
+            elif not case.hidden:  # what is said of them is shown
+                probes[exercise].append(trial)
+    return Plan(
+        lab,
+        {name: tuple(found) for name, found in trials.items()},
+        {name: tuple(found) for name, found in probes.items() if found},
+    )
+
+
+class _Collector:
+    plan: Plan | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.plan = plan_of(session, lambda item: lambda: None)
+        return True
+
+
+def collect(folder: Path) -> Plan:
+    """The plan of the lab in ``folder`` on its public cases, collected in this process.
+
+    Raises:
+        ValueError: its checks cannot be collected (pytest says why on standard error).
+    """
+    collector = _Collector()
+    status = pytest.main(arguments(folder), plugins=[plugin, collector])
+    if collector.plan is None:
+        raise ValueError(f"{folder / 'checks'}: pytest could not collect it (status {status})")
+    return collector.plan

@@ -1,0 +1,110 @@
+"""Hints for one exercise, step by step: what to look at, what it is, what to read. No solution."""
+
+from __future__ import annotations
+
+from autograder.course.anchor import anchor
+from autograder.course.records import (
+    FEEDBACK,
+    CheckResult,
+    ClassRecord,
+    Finding,
+    Lab,
+    Outcome,
+    Text,
+)
+from autograder.report import escape
+from autograder.report.board import NO_MATHEMATICS, symptom
+from autograder.report.next_step import command_of, number_of
+from autograder.report.recognised import plain, said_of, section_of, wording
+from autograder.report.rows import Row
+from autograder.report.terminal import columns
+from autograder.report.view import sentence
+
+HANDOUT, CHINESE_HANDOUT = "README.md", "README.zh-CN.md"
+
+
+def finding_of(record: ClassRecord, row: Row) -> Finding | None:
+    """What was recognised in an exercise; None where the lab's feedback keeps it back."""
+    if record.lab.feedback == FEEDBACK[0]:
+        return None
+    of_it = (f for f in record.hand_ins[0].findings if row.exercise.id in f.exercises)
+    return next(of_it, None)
+
+
+def subject(row: Row, finding: Finding | None) -> str:
+    """What the hints are about: when it changes, they begin anew."""
+    if finding is not None and finding.misconceptions:
+        return f"{finding.certainty.value} {' '.join(one.id for one in finding.misconceptions)}"
+    check, result = row.missed[0]
+    return f"{check.name} {result.outcome.value} {result.message.key if result.message else ''}"
+
+
+def steps(lab: Lab, row: Row, finding: Finding | None, language: str) -> list[list[str]]:
+    """The hints in order, each a few lines; at least one."""
+    recipe = _exercise_hint(row, language) or [wording("no_hint", language)]
+    if finding is None:
+        return [recipe]
+    known = [
+        f"  {text}"
+        for one in finding.known
+        for text in escape.folded(sentence(one, language, escape.line), columns() - 2)
+    ]
+    if not finding.misconceptions:  # what is known first: the recipe gives more away
+        return [[wording("unknown", language), *known], recipe] if known else [recipe]
+    texts = [_words(one.hint, language) for one in finding.misconceptions]
+    found = [known + [wording("hint", language, hint=text) for text in texts]]
+    if lab.feedback == FEEDBACK[-1]:
+        sees = [_words(one.sees, language) for one in finding.misconceptions]
+        found.append([plain(said_of(finding, language)), *dict.fromkeys(sees)])
+    read = {one.anchor: section_of(one, language) for one in finding.misconceptions}
+    found.append(
+        [
+            wording("read_file", language, section=title, file=_page(lab, place, title, language))
+            for place, title in read.items()
+        ]
+    )
+    return found
+
+
+def _page(lab: Lab, place: str, title: str, language: str) -> str:
+    """The handout in the reader's language, and the place of the section in it."""
+    name = HANDOUT
+    if language == "zh" and (lab.folder / CHINESE_HANDOUT).is_file():
+        name, place = CHINESE_HANDOUT, anchor(title) if place else ""
+    path = f"{lab.folder.parent.name}/{lab.folder.name}/{name}"
+    return f"{path}#{place}" if place else path
+
+
+def shown(lab: Lab, row: Row, told: list[list[str]], number: int, language: str) -> str:
+    """Symptom and place, the first ``number`` hints of ``told``, and what to do then."""
+    check, result = row.missed[0]
+    exercise = row.exercise
+    title = escape.line(exercise.title.in_(language))
+    lines = [wording("place", language, title=title, file=exercise.file)]
+    lines += symptom(check, result, language)
+    for hints in told[:number]:
+        lines += ["", *hints] if hints else []
+    more = number < len(told)
+    command = command_of(number_of(lab), "hint" if more else "test", row.name)
+    if more:
+        end = wording("step", language, number=number, count=len(told), command=command)
+    else:
+        end = wording("last_step", language, command=command)
+    return "\n".join([*lines, "", end])
+
+
+def _exercise_hint(row: Row, language: str) -> list[str]:
+    """The exercise's own hint, unless what is wrong is no mathematics: a syntax error, say."""
+    _, result = row.missed[0]
+    if result.outcome is Outcome.NOT_STARTED or not _no_mathematics(result):
+        return [wording("hint", language, hint=_words(row.exercise.hint, language))]
+    return []
+
+
+def _no_mathematics(result: CheckResult) -> bool:
+    key = result.message.key if result.message is not None else ""
+    return result.outcome is not Outcome.FAILED or key.removeprefix("check.") in NO_MATHEMATICS
+
+
+def _words(text: Text, language: str) -> str:
+    return escape.line(text.in_(language)).replace("`", "")

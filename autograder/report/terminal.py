@@ -1,0 +1,49 @@
+"""What a terminal can show: marks, colours where nothing speaks against them, lines that fit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+_FANCY = {"passed": "✓", "failed": "✗", "not_started": "·", "other": "–"}
+_PLAIN = {"passed": "ok", "failed": "XX", "not_started": "..", "other": "--"}
+_COLOURS = {"passed": "32", "failed": "31", "not_started": "2", "other": "33"}
+
+
+def glyphs() -> dict[str, str]:
+    """By kind; plain letters where the terminal's encoding (GBK, cp1252) lacks one of them."""
+    return _FANCY if _encodes("".join(_FANCY.values())) else _PLAIN
+
+
+def coloured(kind: str) -> str:
+    """The mark of a kind of row, between colours where the terminal shows colours."""
+    glyph = glyphs()[kind]
+    return f"\x1b[{_COLOURS[kind]}m{glyph}\x1b[0m" if shows_colours() else glyph
+
+
+def shows_colours() -> bool:
+    """Whether this is a terminal that takes ANSI sequences, and nobody has set ``NO_COLOR``."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    # An old Windows console prints the sequences as they are; these variables tell newer ones.
+    new = sys.platform != "win32" or bool({"WT_SESSION", "ANSICON", "TERM"} & os.environ.keys())
+    return new and sys.stdout.isatty()
+
+
+def columns() -> int:
+    """Width of the terminal, as far as it is used."""
+    return max(68, min(120, shutil.get_terminal_size().columns))
+
+
+def readable(language: str) -> str:
+    """``language``, or English where the terminal would show Chinese as question marks."""
+    return language if language == "en" or _encodes("中文") else "en"
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True

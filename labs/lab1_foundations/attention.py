@@ -1,0 +1,91 @@
+# Generated from the course's sources (stub c9048a40ec3d): fill in the TODOs.
+"""Lab 1, part 1: attention from first principles.
+
+Fill in every TODO. Shapes are written as ``[batch, heads, seq, head_dim]``.
+Source: Vaswani et al. 2017, sections 3.2.1 and 3.2.2.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """Turn logits into weights that are positive and add up to 1 along ``dim``.
+
+    Args:
+        x: any shape; float32, float16 or bfloat16. Logits of ±10,000 are fine; so is ``-inf``,
+            whose weight is 0, as long as something along ``dim`` is finite.
+        dim: the axis that adds up to 1, counted from either end.
+
+    Returns:
+        The shape and dtype of ``x``; computed in float32.
+    """
+    # TODO lab1.softmax: Softmax
+    raise NotImplementedError("TODO lab1.softmax: to be written")
+
+
+def causal_mask(q_len: int, kv_len: int) -> torch.Tensor:
+    """Say which key each query may look at: itself and everything before it.
+
+    The queries are the *last* ``q_len`` of ``kv_len`` tokens, so the last query sees the last
+    key: earlier tokens may be in a cache already.
+
+    Args:
+        q_len: how many queries, at least 1.
+        kv_len: how many keys, at least ``q_len``.
+
+    Returns:
+        bool ``[q_len, kv_len]``, True where a query may look.
+    """
+    # TODO lab1.causal_mask: Causal mask
+    raise NotImplementedError("TODO lab1.causal_mask: to be written")
+
+
+def scaled_dot_product_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Let every query average the values, weighted by how well their keys match it.
+
+    Args:
+        q: ``[..., q_len, d]``; any number of leading dimensions, also none.
+        k: ``[..., kv_len, d]``.
+        v: ``[..., kv_len, d_v]``; ``d_v`` need not be ``d``.
+        mask: None lets every query see every key. Otherwise broadcastable to
+            ``[..., q_len, kv_len]``: bool, True where a query may look, or additive in the
+            dtype of ``q``, where ``-inf`` hides a key and finite values are added.
+
+    Returns:
+        ``[..., q_len, d_v]`` in the dtype of ``q``; zeros for a query that may see nothing.
+    """
+    # TODO lab1.attention: Scaled dot-product attention
+    raise NotImplementedError("TODO lab1.attention: to be written")
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each in a subspace of ``head_dim`` features.
+
+    Parameters, named as in Hugging Face, without biases: ``q_proj k_proj v_proj o_proj``
+    (``nn.Linear``). ``num_heads * head_dim`` need not be ``hidden_size``.
+    """
+
+    def __init__(self, hidden_size: int, num_heads: int, head_dim: int) -> None:
+        """Make the four projections: three to ``num_heads * head_dim``, one back."""
+        super().__init__()
+        # TODO lab1.multi_head: MultiHeadAttention
+        raise NotImplementedError("TODO lab1.multi_head: to be written")
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Let the tokens of each sequence look at each other.
+
+        Args:
+            x: ``[B, T, hidden_size]``.
+            mask: as in ``scaled_dot_product_attention``, broadcastable to
+                ``[B, num_heads, T, T]``; None lets every token see every token.
+
+        Returns:
+            ``[B, T, hidden_size]`` in the dtype of ``x``.
+        """
+        # TODO lab1.multi_head: MultiHeadAttention
+        raise NotImplementedError("TODO lab1.multi_head: to be written")

@@ -1,0 +1,191 @@
+"""Checks of ``MultiHeadAttention``; most hold whatever softmax and scale do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Result,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_items,
+    expect_same,
+    expect_shape,
+    expect_unchanged,
+    expect_unlike,
+)
+from labs.lab1_foundations.checks.calls import AGAIN, INPUT, changed_at, expect_alike, made, widened
+
+NAME = "attention.MultiHeadAttention"
+
+
+def _expect_parity(student: Student, case: Case) -> None:
+    given = {"mask": case["mask"]} if "mask" in case.tensors else {}
+    expect_close(made(student, NAME, case)(case["x"], **given), case["y"], case)
+
+
+@cases("multi_head_core")
+def test_multi_head_runs(student: Student, case: Case) -> None:
+    """It runs and gives [B, T, hidden].
+
+    能运行，输出形状为 [B, T, hidden]。
+    """
+    module = made(student, NAME, case, loaded=False)
+    # Written down here, so that a forbidden function is seen however it was reached.
+    expect_shape(student.call(module, case["x"], operators=True), case["x"].shape, case)
+
+
+@cases("multi_head_core")
+def test_multi_head_loads(student: Student, case: Case) -> None:
+    """The weights load by name, none missing and none left over.
+
+    权重按名称加载，不缺少也不多余。
+    """
+    expect_shape(made(student, NAME, case)(case["x"]), case["x"].shape, case)
+
+
+@cases("multi_head_token")
+def test_multi_head_single_token(student: Student, case: Case) -> None:
+    """A single token attends to itself: v_proj, then o_proj.
+
+    单个 token 只关注自己：先 v_proj，再 o_proj。
+    """
+    _expect_parity(student, case)
+
+
+@cases("multi_head_lookup")
+def test_multi_head_lookup(student: Student, case: Case) -> None:
+    """Every head looks up its own tokens, and the heads are joined in order.
+
+    每个头各自查找 token，各头按顺序拼接。
+    """
+    _expect_parity(student, case)
+
+
+@cases("multi_head_causal")
+def test_multi_head_causal(student: Student, case: Case) -> None:
+    """With a causal mask no output depends on a later token.
+
+    使用因果掩码时，任何输出都不依赖后面的 token。
+    """
+    module, tokens = made(student, NAME, case), case["x"].shape[1]
+    before = module(case["x"], mask=case["mask"])
+    changed = {
+        first: module(changed_at(case["x"], (slice(None), slice(first, None))), mask=case["mask"])
+        for first in (1, tokens - 1)
+    }
+    why = Text(
+        "it sees the future: the mask is not handed on or not meant as True = may look, or tokens "
+        "were mixed (a view before the transpose).",
+        "它看到了未来：掩码没有传下去，或没有按 True = 可以看来理解，或者 token 被混在一起（在 "
+        "transpose 之前 view）。",
+    )
+    for first, after in changed.items():
+        what = Text(f"the output before token {first}", f"第 {first} 个 token 之前的输出")
+        expect_same(after, before, case, why, what, part=(slice(None), slice(0, first)))
+
+
+@cases("multi_head_core")
+def test_multi_head_no_mask(student: Student, case: Case) -> None:
+    """Without a mask every token sees every token, later ones too.
+
+    没有掩码时，每个 token 都能看到所有 token，包括后面的。
+    """
+    module = made(student, NAME, case)
+    before, after = module(case["x"]), module(changed_at(case["x"], (slice(None), -1)))
+    why = Text(
+        "the last token was changed, and no mask hides it.",
+        "改动了最后一个 token，而没有掩码隐藏它。",
+    )
+    what = Text("the output of the first token", "第一个 token 的输出")
+    expect_unlike(after, before, case, why, what, part=(slice(None), slice(0, 1)))
+
+
+@cases("multi_head_masks")
+def test_multi_head_masks(student: Student, case: Case) -> None:
+    """Hidden tokens are as if they were not there, for bool and for additive masks.
+
+    被隐藏的 token 如同不存在，布尔掩码与加性掩码都是如此。
+    """
+    module, left = made(student, NAME, case), case["left"]
+    plain, added = module(case["x"], mask=case["mask"]), module(case["x"], mask=case["added"])
+    alone = module(Tensor.of(case["x"].array[1:2, :left]))
+    why = Text("tokens that a mask hides must not matter.", "掩码隐藏的 token 不应有影响。")
+    want = _padded(alone, case, slice(0, left))
+    for result in (plain, added):
+        expect_same(result, want, case, why, part=(slice(1, 2), slice(0, left)))
+
+
+@cases("multi_head_padded")
+def test_multi_head_padding(student: Student, case: Case) -> None:
+    """Padding on the left disturbs no token and makes no NaN.
+
+    左侧填充不影响任何 token，也不产生 NaN。
+    """
+    module, kept = made(student, NAME, case), slice(case["pad"], None)
+    padded = module(case["x"], mask=case["mask"])
+    causal = Tensor.of(case["mask"].array[1:2, :, kept, kept])
+    alone = module(Tensor.of(case["x"].array[1:2, kept]), mask=causal)
+    why = Text("padding that a mask hides must not matter.", "被掩码隐藏的填充不应有影响。")
+    want = _padded(alone, case, kept)
+    expect_same(padded, want, case, why, part=(slice(1, 2), kept))
+
+
+def _padded(alone: Result, case: Case, kept: slice) -> Tensor:
+    """Row 1, computed alone, put where it stands in the batch; zeros elsewhere."""
+    whole = np.zeros(case["y"].shape, np.float32)
+    whole[1:2, kept] = expect_shape(alone, whole[1:2, kept].shape, case).array
+    return Tensor.of(whole)
+
+
+@cases("multi_head_causal")
+def test_multi_head_parity(student: Student, case: Case) -> None:
+    """The numbers are right, with a causal mask and without.
+
+    无论有无因果掩码，数值都正确。
+    """
+    module = made(student, NAME, case)
+    masked, plain = module(case["x"], mask=case["mask"]), module(case["x"])
+    expect_close(
+        plain, case["y_plain"], case, Text("the output without a mask", "没有掩码时的输出")
+    )
+    expect_close(masked, case["y"], case, Text("the output with the mask", "使用掩码时的输出"))
+
+
+@cases("multi_head_bfloat16")
+def test_multi_head_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    narrow = made(student, NAME, case)(case["x"], mask=case["mask"])
+    plain = made(student, NAME, case, wide=True)(widened(case["x"]), mask=case["mask"])
+    expect_alike(narrow, plain, case)
+
+
+@cases("multi_head_padded")
+def test_multi_head_pure(student: Student, case: Case) -> None:
+    """Inputs stay as they are, the same call repeats, a row alone is as in the batch.
+
+    输入保持不变，相同的调用结果相同，批次中的一行单独计算结果也相同。
+    """
+    module = made(student, NAME, case)
+    first = module(case["x"], mask=case["mask"], echo=True)
+    second = module(case["x"], mask=case["mask"])
+    alone = module(_row(case["x"]), mask=_row(case["mask"]))
+    value, args, kwargs = expect_items(first, 3, case)
+    expect_unchanged(args[0], case["x"], case, INPUT)
+    expect_unchanged(kwargs["mask"], case["mask"], case, Text("mask", "mask"))
+    expect_same(second, value, case, AGAIN)
+    whole = expect_shape(value, case["y"].shape, case)
+    why = Text("rows of a batch have nothing to do with each other.", "批次中的各行互不相关。")
+    expect_same(alone, _row(whole), case, why)
+
+
+def _row(tensor: Tensor) -> Tensor:
+    """The last row of a batch, alone."""
+    return Tensor.of(tensor.array[-1:])

@@ -1,0 +1,264 @@
+"""Checks of ``LayerNorm`` and ``RMSNorm``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_same,
+    expect_shape,
+    expect_unlike,
+)
+from labs.lab1_foundations.checks.calls import changed_at, expect_alike, expect_kept, made, widened
+
+LAYER, RMS = "mlp.LayerNorm", "mlp.RMSNorm"
+AFFINE = Text(
+    "the weight scales the normed values, feature by feature.", "weight 逐特征缩放归一化后的值。"
+)
+SHIFTED = Text(
+    "the weight scales the normed values, feature by feature, and the bias is added to that.",
+    "weight 逐特征缩放归一化后的值，再加上 bias。",
+)
+NEW = Text("a new module starts with the weight 1.", "新建的模块 weight 初始为 1。")
+NEW_SHIFTED = Text(
+    "a new module starts with the weight 1 and the bias 0.",
+    "新建的模块 weight 初始为 1，bias 初始为 0。",
+)
+ALONE = Text("every token is normed by itself.", "每个 token 单独归一化。")
+
+
+def _expect_runs(student: Student, case: Case, name: str) -> None:
+    module = made(student, name, case, loaded=False)
+    # Written down here, so that a forbidden function is seen however it was reached.
+    expect_shape(student.call(module, case["x"], operators=True), case["x"].shape, case)
+
+
+def _expect_loads(student: Student, case: Case, name: str) -> None:
+    expect_shape(made(student, name, case)(case["x"]), case["x"].shape, case)
+
+
+def _expect_parity(student: Student, case: Case, name: str) -> None:
+    expect_close(made(student, name, case)(case["x"]), case["y"], case)
+
+
+def _expect_eps(student: Student, case: Case, name: str) -> None:
+    """eps has the unit of a square, and it matters, which any kind of norm has; then how much."""
+    before = made(student, name, case)(case["x"])
+    ten = Tensor.of(case["x"].array * np.float32(10))
+    scaled = made(student, name, case, eps_times=100.0)(ten)
+    more = made(student, name, case, eps_times=9.0)(case["x"])
+    why = Text(
+        "nine times the eps has to show with inputs this small.",
+        "输入这么小时，eps 变为九倍应当有影响。",
+    )
+    expect_unlike(more, before, case, why)
+    why = Text(
+        "ten times the input and a hundred times the eps give the same: eps stands under the root.",
+        "输入变为十倍、eps 变为一百倍时结果应相同：eps 在根号之内。",
+    )
+    expect_same(scaled, before, case, why)
+    expect_close(before, case["y"], case)
+
+
+def _expect_alone(student: Student, case: Case, name: str) -> None:
+    """Other tokens do not matter, and a token alone, [size], is a token."""
+    module, last = made(student, name, case), (-1, -1)
+    before = module(case["x"])
+    others = (slice(None), slice(0, -1))
+    after = module(changed_at(case["x"], others))
+    alone = module(Tensor.of(case["x"].array[last]))
+    what = Text("the output of the last token", "最后一个 token 的输出")
+    expect_same(after, before, case, ALONE, what, part=(slice(None), slice(-1, None)))
+    whole = expect_shape(before, case["y"].shape, case)
+    expect_same(alone, Tensor.of(whole.array[last]), case, ALONE, what)
+
+
+def _expect_affine(student: Student, case: Case, name: str, why: Text, new: Text) -> None:
+    """The student's own result with the weights 1 (and 0), scaled (and shifted) by us.
+
+    A module as it is made, without any weights loaded, gives that result, too.
+    """
+    size = case["size"]
+    plain = {"weight": Tensor.of(np.ones(size, np.float32))}
+    bias = case.weights.get("bias")
+    if bias is not None:
+        plain["bias"] = Tensor.of(np.zeros(size, np.float32))
+    normed = made(student, name, case, instead=plain)(case["x"])
+    scaled = made(student, name, case)(case["x"])
+    fresh = made(student, name, case, loaded=False)(case["x"])
+    array = expect_shape(normed, case["y"].shape, case).array.astype(np.float64)
+    want = array * case.weights["weight"].array + (0 if bias is None else bias.array)
+    expect_same(scaled, Tensor.of(want), case, why)
+    expect_same(fresh, normed, case, new)
+
+
+def _expect_half(student: Student, case: Case, name: str) -> None:
+    narrow = made(student, name, case)(case["x"])
+    plain = made(student, name, case, wide=True)(widened(case["x"]))
+    expect_alike(narrow, plain, case)
+
+
+@cases("layer_norm_core")
+def test_layer_norm_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shape.
+
+    能运行，并保持形状不变。
+    """
+    _expect_runs(student, case, LAYER)
+
+
+@cases("layer_norm_core")
+def test_layer_norm_loads(student: Student, case: Case) -> None:
+    """It has a weight and a bias, both [size], and nothing else.
+
+    有 weight 和 bias，形状都是 [size]，没有其他参数。
+    """
+    _expect_loads(student, case, LAYER)
+
+
+@cases("layer_norm_plain")
+def test_layer_norm_statistics(student: Student, case: Case) -> None:
+    """Every token gets the mean 0 and the variance 1.
+
+    每个 token 的均值变为 0，方差变为 1。
+    """
+    _expect_parity(student, case, LAYER)
+
+
+@cases("layer_norm_core")
+def test_layer_norm_affine(student: Student, case: Case) -> None:
+    """The weight starts at 1 and scales, then the bias, which starts at 0, shifts.
+
+    weight 初始为 1，先用它缩放；bias 初始为 0，再用它平移。
+    """
+    _expect_affine(student, case, LAYER, SHIFTED, NEW_SHIFTED)
+
+
+@cases("layer_norm_core")
+def test_layer_norm_tokens(student: Student, case: Case) -> None:
+    """Every token is normed by itself, in any shape [..., size].
+
+    每个 token 单独归一化，形状 [..., size] 任意。
+    """
+    _expect_alone(student, case, LAYER)
+
+
+@cases("layer_norm_tiny")
+def test_layer_norm_eps(student: Student, case: Case) -> None:
+    """The eps that is given stands under the root, beside the variance.
+
+    给定的 eps 与方差相加，位于根号之内。
+    """
+    _expect_eps(student, case, LAYER)
+
+
+@cases("layer_norm_core")
+def test_layer_norm_offset(student: Student, case: Case) -> None:
+    """A large mean does not spoil the variance.
+
+    均值很大时方差仍然准确。
+    """
+    module = made(student, LAYER, case)
+    before = module(case["x"])
+    after = module(Tensor.of(case["x"].array + np.float32(300)))
+    why = Text(
+        "300 added to every feature is taken off with the mean.",
+        "每个特征加 300，会随均值一起减去。",
+    )
+    expect_same(after, before, case, why, limit=1e-3)
+
+
+@cases("layer_norm_float16")
+def test_layer_norm_float16(student: Student, case: Case) -> None:
+    """float16 inputs of 20,000 neither overflow nor lose digits.
+
+    float16 输入达 20,000 时既不溢出，也不丢失精度。
+    """
+    _expect_half(student, case, LAYER)
+
+
+@cases("layer_norm_bfloat16")
+def test_layer_norm_dtype(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out, and the input stays as it is.
+
+    输入 bfloat16，输出 bfloat16，且不修改输入。
+    """
+    expect_kept(student, case, LAYER)
+
+
+@cases("rms_norm_core")
+def test_rms_norm_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shape.
+
+    能运行，并保持形状不变。
+    """
+    _expect_runs(student, case, RMS)
+
+
+@cases("rms_norm_core")
+def test_rms_norm_loads(student: Student, case: Case) -> None:
+    """It has a weight, [size], and nothing else.
+
+    只有一个 weight，形状为 [size]，没有其他参数。
+    """
+    _expect_loads(student, case, RMS)
+
+
+@cases("rms_norm_plain")
+def test_rms_norm_statistics(student: Student, case: Case) -> None:
+    """Every token gets the root mean square 1; its mean is left alone.
+
+    每个 token 的均方根变为 1，不减去均值。
+    """
+    _expect_parity(student, case, RMS)
+
+
+@cases("rms_norm_core")
+def test_rms_norm_affine(student: Student, case: Case) -> None:
+    """The weight starts at 1 and scales, feature by feature.
+
+    weight 初始为 1，逐特征缩放。
+    """
+    _expect_affine(student, case, RMS, AFFINE, NEW)
+
+
+@cases("rms_norm_core")
+def test_rms_norm_tokens(student: Student, case: Case) -> None:
+    """Every token is normed by itself, in any shape [..., size].
+
+    每个 token 单独归一化，形状 [..., size] 任意。
+    """
+    _expect_alone(student, case, RMS)
+
+
+@cases("rms_norm_tiny")
+def test_rms_norm_eps(student: Student, case: Case) -> None:
+    """The eps that is given stands under the root, beside the mean square.
+
+    给定的 eps 与均方相加，位于根号之内。
+    """
+    _expect_eps(student, case, RMS)
+
+
+@cases("rms_norm_float16")
+def test_rms_norm_float16(student: Student, case: Case) -> None:
+    """float16 inputs of 300 do not overflow.
+
+    float16 输入达 300 时不会溢出。
+    """
+    _expect_half(student, case, RMS)
+
+
+@cases("rms_norm_bfloat16")
+def test_rms_norm_dtype(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out, and the input stays as it is.
+
+    输入 bfloat16，输出 bfloat16，且不修改输入。
+    """
+    expect_kept(student, case, RMS)

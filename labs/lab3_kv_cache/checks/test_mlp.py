@@ -1,0 +1,239 @@
+"""Checks of ``mlp.py``: the width, the gated unit, the weights carried over."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Handle,
+    Result,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_keys,
+    expect_same,
+    expect_shape,
+    expect_unchanged,
+    expect_value,
+    reject,
+)
+
+INPUT = Text("the input x", "输入 x")
+NAMES = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
+
+
+def _expect_sizes(student: Student, case: Case) -> None:
+    asked = [(one, student.call("mlp.feed_forward_size", *one[:3])) for one in case["sizes"]]
+    for (dim, multiple_of, multiplier, want), got in asked:
+        called = f"feed_forward_size({dim}, {multiple_of}, {multiplier})"
+        expect_value(got, want, case, Text(called, called))
+
+
+@cases("sizes_plain")
+def test_size_runs(student: Student, case: Case) -> None:
+    """It runs and rounds 8/3 of dim up to a multiple.
+
+    能运行，并把 dim 的 8/3 向上取整到倍数。
+    """
+    _expect_sizes(student, case)
+
+
+@cases("sizes_exact")
+def test_size_exact(student: Student, case: Case) -> None:
+    """A size that is a multiple already stays.
+
+    已经是倍数的大小保持不变。
+    """
+    _expect_sizes(student, case)
+
+
+@cases("sizes_multiplied")
+def test_size_multiplier(student: Student, case: Case) -> None:
+    """The multiplier counts before the rounding up.
+
+    乘数在向上取整之前起作用。
+    """
+    _expect_sizes(student, case)
+
+
+@cases("sizes_published")
+def test_size_published(student: Student, case: Case) -> None:
+    """The widths of published Llama models are right.
+
+    已发布的 Llama 模型的宽度正确。
+    """
+    _expect_sizes(student, case)
+
+
+def _mlp(student: Student, case: Case, **changed: Tensor) -> Handle:
+    weights = case.weights | {name.replace("__", "."): t for name, t in changed.items()}
+    dtype = case.values.get("dtype", "float32")
+    return student.new("mlp.FeedForward", case["dim"], case["width"], weights=weights, dtype=dtype)
+
+
+def _expect_parity(student: Student, case: Case) -> None:
+    expect_close(_mlp(student, case)(case["x"]), case["y"], case)
+
+
+@cases("mlp_core")
+def test_mlp_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shape.
+
+    能运行，并保持形状不变。
+    """
+    mlp = student.new("mlp.FeedForward", case["dim"], case["width"])
+    expect_shape(mlp(case["x"]), case["x"].shape, case)
+
+
+@cases("mlp_core")
+def test_mlp_loads(student: Student, case: Case) -> None:
+    """w1, w2 and w3 load by name, none missing and none left over.
+
+    w1、w2、w3 按名称加载，不缺少也不多余。
+    """
+    expect_shape(_mlp(student, case)(case["x"]), case["x"].shape, case)
+
+
+@cases("mlp_core")
+def test_mlp_up_is_linear(student: Student, case: Case) -> None:
+    """w3 has no activation: w3 times -3 gives the output times -3.
+
+    w3 没有激活函数：w3 乘以 -3，输出也乘以 -3。
+    """
+    weight = case.weights["w3.weight"].array
+    tripled = _mlp(student, case, w3__weight=Tensor.of(weight * -3))(case["x"])
+    plain = _mlp(student, case)(case["x"])
+    whole = expect_shape(plain, case["y"].shape, case)
+    why = Text(
+        "w3 times -3 is the output times -3; the activation belongs to w1.",
+        "w3 乘以 -3 时输出应乘以 -3；激活函数属于 w1。",
+    )
+    # As float64: integers that a student returns may have no room for the product.
+    expect_same(tripled, Tensor.of(whole.array.astype(np.float64) * -3), case, why)
+
+
+@cases("mlp_curve")
+def test_mlp_activation(student: Student, case: Case) -> None:
+    """The activation of the gate is SiLU.
+
+    门的激活函数是 SiLU。
+    """
+    _expect_parity(student, case)
+
+
+@cases("mlp_core")
+def test_mlp_parity(student: Student, case: Case) -> None:
+    """The numbers equal those of Hugging Face.
+
+    数值与 Hugging Face 一致。
+    """
+    _expect_parity(student, case)
+
+
+@cases("mlp_flat")
+def test_mlp_any_shape(student: Student, case: Case) -> None:
+    """[tokens, dim] works like [B, T, dim].
+
+    [tokens, dim] 与 [B, T, dim] 同样可用。
+    """
+    _expect_parity(student, case)
+
+
+@cases("mlp_bfloat16")
+def test_mlp_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    result = _mlp(student, case)(case["x"])
+    expect_dtype(result, "bfloat16", case)
+    expect_close(result, case["y"], case)
+
+
+@cases("mlp_core")
+def test_mlp_pure(student: Student, case: Case) -> None:
+    """It leaves its input alone, and the same call gives the same result.
+
+    不修改输入，相同的调用得到相同的结果。
+    """
+    mlp = _mlp(student, case)
+    first, second = mlp(case["x"], echo=True), mlp(case["x"])
+    value, args, _ = expect_items(first, 3, case)
+    expect_unchanged(args[0], case["x"], case, INPUT)
+    why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
+    expect_same(second, value, case, why)
+
+
+def _converted(student: Student, case: Case, *, echo: bool = False) -> Result:
+    return student.call("mlp.convert_hf_mlp", case.group("in."), echo=echo)
+
+
+def _expect_renamed(student: Student, case: Case) -> None:
+    wanted = {f"{case['prefix']}{new}.weight": old for old, new in NAMES.items()}
+    found = expect_keys(_converted(student, case), list(wanted), case)
+    for new, old in wanted.items():
+        source = case.group("in.")[f"{case['prefix']}{old}.weight"]
+        expect_close(found[new], source, case, Text(new, new))
+
+
+@cases("converting_bare")
+def test_convert_runs(student: Student, case: Case) -> None:
+    """It runs and gives w1.weight, w2.weight and w3.weight, and nothing else.
+
+    能运行，得到 w1.weight、w2.weight 与 w3.weight，没有其他条目。
+    """
+    result = _converted(student, case)
+    found = expect_keys(result, [f"{new}.weight" for new in NAMES.values()], case)
+    if len(found) != len(NAMES):
+        raise reject(result.value, Text("a dict of 3", "含 3 项的 dict"), case)
+
+
+@cases("converting_bare")
+def test_convert_names(student: Student, case: Case) -> None:
+    """gate_proj is w1, down_proj is w2, up_proj is w3.
+
+    gate_proj 对应 w1，down_proj 对应 w2，up_proj 对应 w3。
+    """
+    _expect_renamed(student, case)
+
+
+@cases("converting")
+def test_convert_prefix(student: Student, case: Case) -> None:
+    """A prefix is kept.
+
+    保留前缀。
+    """
+    _expect_renamed(student, case)
+
+
+@cases("converting")
+def test_convert_others(student: Student, case: Case) -> None:
+    """Entries that belong to no MLP stay as they are.
+
+    不属于 MLP 的条目保持不变。
+    """
+    given = case.group("in.")
+    others = [name for name in given if "_proj" not in name]
+    found = expect_keys(_converted(student, case), others, case)
+    for name in others:
+        expect_close(found[name], given[name], case, Text(name, name))
+
+
+@cases("converting")
+def test_convert_pure(student: Student, case: Case) -> None:
+    """It leaves the state dict that it is given alone.
+
+    不修改传入的 state_dict。
+    """
+    given = case.group("in.")
+    _, (after,), _ = expect_items(_converted(student, case, echo=True), 3, case)
+    what = Text("the state dict", "state_dict")
+    if not isinstance(after, dict) or set(after) != set(given):
+        raise reject(after, Text("the state dict that was passed", "传入的 state_dict"), case, what)
+    for name, tensor in given.items():
+        expect_unchanged(after[name], tensor, case, what)

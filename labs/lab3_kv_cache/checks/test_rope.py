@@ -1,0 +1,234 @@
+"""Checks of the rotation: the table, the complex product, the order of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Limit,
+    Result,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_same,
+    expect_shape,
+    expect_unchanged,
+    expect_unlike,
+    reject,
+)
+from labs.lab3_kv_cache.checks.calls import like
+
+REAL, IMAG = Text("the real part of the table", "表的实部"), Text("its imaginary part", "表的虚部")
+LENGTH = Text("the length of the table's numbers", "表中各数的模")
+FIRST = Text("the row of position 0, where every angle is 0", "位置 0 的行（角度全为 0）")
+Q, K = Text("the rotated xq", "旋转后的 xq"), Text("the rotated xk", "旋转后的 xk")
+SCORES = Text("xq' xk'^T after the rotation", "旋转后的 xq' xk'^T")
+NORMS = Text("the length of the rotated vectors", "旋转后向量的长度")
+ROWS = Text("the permuted weight", "重排后的权重")
+WEIGHT = Text("the weight", "权重")
+RELATIVE = Text(
+    "a rotation makes scores depend on the distance of two positions only.",
+    "旋转使分数只取决于两个位置之间的距离。",
+)
+
+
+def _table(student: Student, case: Case) -> tuple[Tensor, Tensor]:
+    """Real and imaginary part of the student's table, from ``first`` on.
+
+    A complex tensor has no form on the wire: torch takes it apart over there.
+    """
+    numbers = case["head_dim"], case["end"], case["theta"]
+    made = student.call("attention.precompute_freqs_cis", *numbers).value
+    if "complex" not in repr(made):
+        raise reject(made, Text("a complex64 tensor", "complex64 张量"), case)
+    table = student.new("attention.precompute_freqs_cis", *numbers)
+    parts = student.call("torch.view_as_real", table)
+    array = expect_shape(parts, (case["end"], case["head_dim"] // 2, 2), case).array
+    expect_dtype(parts, "float32", case)
+    real, imag = (Tensor.of(array[case["first"] :, :, part]) for part in (0, 1))
+    return real, imag
+
+
+def _expect_table(student: Student, case: Case, limit: Limit | None = None) -> None:
+    real, imag = _table(student, case)
+    expect_close(real, case["cos"], case, REAL, limit=limit)
+    expect_close(imag, case["sin"], case, IMAG, limit=limit)
+
+
+@cases("freqs")
+def test_freqs_runs(student: Student, case: Case) -> None:
+    """It runs and gives complex64 [end, head_dim/2].
+
+    能运行，得到 complex64 的 [end, head_dim/2]。
+    """
+    _table(student, case)
+
+
+@cases("freqs")
+def test_freqs_unit(student: Student, case: Case) -> None:
+    """Every number has length 1, and position 0 is 1: no turn.
+
+    每个数的模为 1，位置 0 的值为 1，即不旋转。
+    """
+    real, imag = (part.array.astype(np.float64) for part in _table(student, case))
+    ones = Tensor.of(np.ones(real.shape))
+    expect_close(Tensor.of(np.hypot(real, imag)), ones, case, LENGTH)
+    start = np.stack((real[0], real[0] + imag[0]))
+    expect_close(Tensor.of(start), Tensor.of(np.ones(start.shape)), case, FIRST)
+
+
+@cases("freqs")
+def test_freqs_values(student: Student, case: Case) -> None:
+    """The table holds the right angles.
+
+    表中的角度正确。
+    """
+    _expect_table(student, case)
+
+
+@cases("freqs_theta")
+def test_freqs_theta(student: Student, case: Case) -> None:
+    """theta and head_dim are those that are asked for.
+
+    theta 与 head_dim 取自参数。
+    """
+    _expect_table(student, case)
+
+
+@cases("freqs_far")
+def test_freqs_far(student: Student, case: Case) -> None:
+    """Positions far away keep their precision (angles in float32).
+
+    位置很大时仍保持精度（角度用 float32 计算）。
+    """
+    # At 4000 rad float32 itself is good to 2e-4; bfloat16 angles are off by whole turns.
+    _expect_table(student, case, Limit(1e-3, 2e-3))
+
+
+def _turn(student: Student, case: Case, prefix: str = "", dtype: str = "float32") -> Result:
+    q, k = (like(dtype, case[name].array) for name in ("q", "k"))
+    table = student.new("torch.complex", case[f"{prefix}cos"], case[f"{prefix}sin"])
+    return student.call("attention.apply_rotary_emb", q, k, table)
+
+
+def _rotated(result: Result, case: Case) -> tuple[Tensor, Tensor]:
+    rotated_q, rotated_k = expect_items(result, 2, case)
+    return (
+        expect_shape(rotated_q, case["q"].shape, case, Q),
+        expect_shape(rotated_k, case["k"].shape, case, K),
+    )
+
+
+def _scores(rotated: tuple[Tensor, Tensor]) -> Tensor:
+    """``q' k'^T`` of every pair of heads: blind to how the features of a head are laid out."""
+    q, k = (tensor.array.astype(np.float64) for tensor in rotated)
+    return Tensor.of(np.einsum("bqhd,bkgd->bhgqk", q, k))
+
+
+@cases("rotation")
+def test_apply_rotary_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shapes of xq and xk.
+
+    能运行，并保持 xq 与 xk 的形状。
+    """
+    _rotated(_turn(student, case), case)
+
+
+@cases("rotation")
+def test_apply_rotary_scores(student: Student, case: Case) -> None:
+    """xq'xk'^T is right for every pair of positions.
+
+    对任意两个位置，xq'xk'^T 均正确。
+    """
+    expect_close(_scores(_rotated(_turn(student, case), case)), case["scores"], case, SCORES)
+
+
+@cases("rotation")
+def test_apply_rotary_norms(student: Student, case: Case) -> None:
+    """A rotation changes no vector's length.
+
+    旋转不改变任何向量的长度。
+    """
+    why = Text(
+        "a number of length 1 turns a pair and keeps its length.",
+        "乘以模为 1 的数只旋转，不改变长度。",
+    )
+    for rotated, name in zip(_rotated(_turn(student, case), case), ("q", "k"), strict=True):
+        before, after = (
+            Tensor.of(np.linalg.norm(t.array.astype(np.float64), axis=-1))
+            for t in (case[name], rotated)
+        )
+        expect_same(after, before, case, why, NORMS)
+
+
+@cases("rotation")
+def test_apply_rotary_relative(student: Student, case: Case) -> None:
+    """Moving all positions by 17 changes no score.
+
+    所有位置同时移动 17，分数不变。
+    """
+    results = _turn(student, case), _turn(student, case, "later_")
+    here, later = (_rotated(result, case) for result in results)
+    expect_same(_scores(later), _scores(here), case, RELATIVE, SCORES)
+    moved = Text("positions 17 apart turn a vector.", "相差 17 个位置时向量会转动。")
+    expect_unlike(later[0], here[0], case, moved, Q)
+
+
+@cases("rotation")
+def test_apply_rotary_dtype(student: Student, case: Case) -> None:
+    """xq and xk keep their dtype although the table is complex64.
+
+    尽管表为 complex64，xq 与 xk 仍保持各自的数据类型。
+    """
+    for dtype in ("float16", "bfloat16"):
+        rotated = _rotated(_turn(student, case, dtype=dtype), case)
+        for tensor, name in zip(rotated, (Q, K), strict=True):
+            expect_dtype(tensor, dtype, case, name)
+
+
+def _permuted(student: Student, case: Case, *, echo: bool = False) -> Result:
+    return student.call(
+        "attention.permute_for_complex", case["weight"], case["heads"], case["head_dim"], echo=echo
+    )
+
+
+@cases("permuting")
+def test_permute_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shape.
+
+    能运行，并保持形状不变。
+    """
+    expect_shape(_permuted(student, case), case["weight"].shape, case, ROWS)
+
+
+@cases("permuting")
+def test_permute_rows(student: Student, case: Case) -> None:
+    """Rows j and j + head_dim/2 of every head become 2j and 2j + 1.
+
+    每个头的第 j 行与第 j + head_dim/2 行变为第 2j 行与第 2j + 1 行。
+    """
+    expect_close(_permuted(student, case), case["y"], case, ROWS)
+
+
+@cases("permuting_norm")
+def test_permute_norm(student: Student, case: Case) -> None:
+    """The weight of a norm, [head_dim], is carried over as well.
+
+    归一化的权重 [head_dim] 同样可以重排。
+    """
+    expect_close(_permuted(student, case), case["y"], case, ROWS)
+
+
+@cases("permuting")
+def test_permute_pure(student: Student, case: Case) -> None:
+    """It leaves the weight that it is given alone.
+
+    不修改传入的权重。
+    """
+    _, args, _ = expect_items(_permuted(student, case, echo=True), 3, case)
+    expect_unchanged(args[0], case["weight"], case, WEIGHT)

@@ -1,0 +1,197 @@
+"""Checks of ``generate`` on a stand-in model: its scores are a table, and it counts its calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Handle,
+    Result,
+    Student,
+    cases,
+    expect_close,
+    expect_items,
+    expect_most,
+    expect_same,
+    expect_shape,
+    expect_unchanged,
+    reject,
+)
+from labs.lab4_tinyllm.checks.calls import STAND_IN_MODEL, expect_shares, like
+
+TEXT = Text("the text", "生成的文本")
+
+
+def _model(student: Student, case: Case) -> Handle:
+    return student.new(STAND_IN_MODEL, case["table"])
+
+
+def _generated(student: Student, model: Handle, case: Case, **given: Any) -> Result:
+    if "keep" in case.tensors:
+        given["attention_mask"] = case["keep"]
+    if case["eos"] is not None:
+        given["eos"] = case["eos"]
+    return student.call("model.generate", model, case["ids"], case["new"], **given)
+
+
+def _expect_text(student: Student, case: Case) -> None:
+    expect_close(_generated(student, _model(student, case), case), case["y"], case, TEXT)
+
+
+@cases("generate_greedy")
+def test_generate_runs(student: Student, case: Case) -> None:
+    """It runs and gives the prompt with max_new_tokens more.
+
+    能运行，给出提示与新增的 max_new_tokens 个 token。
+    """
+    result = _generated(student, _model(student, case), case)
+    text = expect_shape(result, case["y"].shape, case, TEXT)
+    prompt = like(case["ids"], text.array[:, : case["ids"].shape[1]])
+    expect_close(prompt, case["ids"], case, Text("the prompt in the text", "文本中的提示"))
+
+
+@cases("generate_greedy")
+def test_generate_greedy(student: Student, case: Case) -> None:
+    """The likeliest token follows, again and again.
+
+    每一步接上最可能的 token。
+    """
+    _expect_text(student, case)
+
+
+@cases("generate_greedy")
+def test_generate_calls(student: Student, case: Case) -> None:
+    """The prompt is read once, then one token per step, and nothing after the last.
+
+    提示只读一次，之后每步一个 token，最后一个之后不再计算。
+    """
+    model = _model(student, case)
+    result = _generated(student, model, case)
+    calls = student.get(model, "calls")
+    expect_shape(result, case["y"].shape, case, TEXT)
+    counted = calls.value
+    if not isinstance(counted, list) or not all(type(count) is int for count in counted):
+        raise reject(counted, Text("a list of counts", "各次调用的 token 数"), case)
+    most = case["ids"].shape[1] + case["new"] - 1
+    what = Text("tokens that the model reads in all", "模型读入的 token 总数")
+    why = Text(
+        "keys and values of earlier tokens are in the cache.", "之前 token 的键与值已在缓存中。"
+    )
+    expect_most(sum(counted), most, case, what, why)
+    what = Text("calls of the model", "模型被调用的次数")
+    why = Text("one call per new token is enough.", "每个新 token 调用一次就够了。")
+    expect_most(len(counted), case["new"], case, what, why)
+
+
+@cases("generate_padded")
+def test_generate_padded(student: Student, case: Case) -> None:
+    """Padded rows: the mask goes along and grows with the text.
+
+    有填充的各行：掩码随文本一起增长并传给模型。
+    """
+    _expect_text(student, case)
+
+
+@cases("generate_eos")
+def test_generate_eos(student: Student, case: Case) -> None:
+    """A row that has eos is done and only gets eos again; the others go on.
+
+    出现 eos 的行已经结束，之后只补 eos；其他行继续。
+    """
+    _expect_text(student, case)
+
+
+@cases("generate_all_end")
+def test_generate_all_end(student: Student, case: Case) -> None:
+    """When all rows are done, it stops.
+
+    所有行都结束时停止生成。
+    """
+    model = _model(student, case)
+    result = _generated(student, model, case)
+    calls = student.get(model, "calls")
+    expect_close(result, case["y"], case, TEXT)
+    most = case["y"].shape[1] - case["ids"].shape[1]
+    what = Text("calls of the model", "模型被调用的次数")
+    why = Text("all rows are done by then.", "此时所有行都已结束。")
+    counted = calls.value
+    expect_most(len(counted) if isinstance(counted, list) else 0, most, case, what, why)
+
+
+def _expect_shares(student: Student, case: Case) -> None:
+    ids = case["ids"]
+    many = like(ids, np.repeat(ids.array, case["rows"], axis=0))
+    expect_shares(student, "model.generate", [_model(student, case), many, 1], case)
+
+
+@cases("generate_sampled")
+def test_generate_sampled(student: Student, case: Case) -> None:
+    """temperature and top_k reach the choice of every token.
+
+    temperature 与 top_k 用于每个 token 的选择。
+    """
+    _expect_shares(student, case)
+
+
+@cases("generate_sampled_top_p")
+def test_generate_top_p(student: Student, case: Case) -> None:
+    """temperature and top_p reach the choice of every token.
+
+    temperature 与 top_p 用于每个 token 的选择。
+    """
+    _expect_shares(student, case)
+
+
+@cases("generate_sampled")
+def test_generate_generator(student: Student, case: Case) -> None:
+    """The generator reaches the choice: equal seeds, equal texts.
+
+    generator 用于选择 token：种子相同，文本相同。
+    """
+    ids = case["ids"]
+    many = like(ids, np.repeat(ids.array, 300, axis=0))
+    texts = [
+        student.call(
+            "model.generate", _model(student, case), many, 3,
+            generator=student.new("labs.given.standin.seeded", 5), temperature=1.0,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    expect_shape(texts[0], (300, ids.shape[1] + 3), case, TEXT)
+    why = Text("both generators were seeded alike.", "两个 generator 的种子相同。")
+    expect_same(texts[1], texts[0], case, why, TEXT)
+
+
+@cases("generate_eos")
+def test_generate_streams(student: Student, case: Case) -> None:
+    """on_token gets the new tokens of every step, in their order.
+
+    on_token 依次收到每一步的新 token。
+    """
+    heard = student.new("builtins.list")
+    append = student.new("builtins.getattr", heard, "append")
+    _generated(student, _model(student, case), case, on_token=append)
+    steps = case["y"].array[:, case["ids"].shape[1] :].T
+    what = Text("what on_token was given", "on_token 收到的内容")
+    expect_close(student.call("torch.stack", heard), like(case["y"], steps), case, what)
+
+
+@cases("generate_padded")
+def test_generate_pure(student: Student, case: Case) -> None:
+    """It leaves prompt and mask alone, and a second text starts afresh.
+
+    不修改提示与掩码，第二次生成重新开始。
+    """
+    model = _model(student, case)
+    first = _generated(student, model, case, echo=True)
+    second = _generated(student, model, case)
+    value, args, kwargs = expect_items(first, 3, case)
+    expect_unchanged(args[1], case["ids"], case, Text("input_ids", "input_ids"))
+    what = Text("attention_mask", "attention_mask")
+    expect_unchanged(kwargs["attention_mask"], case["keep"], case, what)
+    why = Text("nothing may be left over from the first text.", "第一次生成不应留下任何影响。")
+    expect_same(second, value, case, why, TEXT)

@@ -1,0 +1,157 @@
+"""Checks of ``Qwen3DecoderLayer``, built from stand-ins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Student,
+    Tensor,
+    cases,
+    config,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_same,
+    expect_shape,
+    expect_unchanged,
+)
+from labs.lab4_tinyllm.checks.calls import CACHE, PIECES, STAND_INS, bounds, layer_of, like
+
+INPUT = Text("hidden_states", "hidden_states")
+
+
+def _expect_parity(student: Student, case: Case) -> None:
+    given = {"position_ids": case["positions"]}
+    given |= {"attention_mask": case["mask"]} if "mask" in case.tensors else {}
+    expect_close(layer_of(student, case)(case["x"], **given), case["y"], case)
+
+
+@cases("layer_core")
+def test_layer_runs(student: Student, case: Case) -> None:
+    """It runs and keeps the shape.
+
+    能运行，并保持形状不变。
+    """
+    layer = student.new("model.Qwen3DecoderLayer", config(case.config), case["layer"], *STAND_INS)
+    expect_shape(layer(case["x"]), case["x"].shape, case)
+
+
+@cases("layer_core")
+def test_layer_loads(student: Student, case: Case) -> None:
+    """Two norms, self_attn and mlp load by name, none missing and none left over.
+
+    两个归一化、self_attn 与 mlp 按名称加载，不缺少也不多余。
+    """
+    expect_shape(layer_of(student, case)(case["x"]), case["x"].shape, case)
+
+
+@cases("layer_silent")
+def test_layer_residual(student: Student, case: Case) -> None:
+    """With two silent parts the input comes out as it went in.
+
+    两个部分都输出零时，输入原样输出。
+    """
+    _expect_parity(student, case)
+
+
+@cases("layer_attention")
+def test_layer_attention_branch(student: Student, case: Case) -> None:
+    """Attention gets the normed input and is added to the input.
+
+    注意力接收归一化后的输入，其结果加到输入上。
+    """
+    _expect_parity(student, case)
+
+
+@cases("layer_mlp")
+def test_layer_mlp_branch(student: Student, case: Case) -> None:
+    """The MLP gets the normed stream and is added to it.
+
+    MLP 接收归一化后的残差流，其结果加回残差流。
+    """
+    _expect_parity(student, case)
+
+
+@cases("layer_core")
+def test_layer_parity(student: Student, case: Case) -> None:
+    """Both branches together give the right numbers.
+
+    两个分支合在一起，数值正确。
+    """
+    _expect_parity(student, case)
+
+
+@cases("layer_eps")
+def test_layer_eps(student: Student, case: Case) -> None:
+    """eps of the config reaches both norms.
+
+    配置中的 eps 用于两个归一化。
+    """
+    _expect_parity(student, case)
+
+
+@cases("layer_masked")
+def test_layer_mask(student: Student, case: Case) -> None:
+    """The mask reaches attention.
+
+    掩码传到注意力。
+    """
+    _expect_parity(student, case)
+
+
+@cases("layer_positions")
+def test_layer_positions(student: Student, case: Case) -> None:
+    """Positions reach attention.
+
+    位置传到注意力。
+    """
+    _expect_parity(student, case)
+
+
+@cases("layer_core")
+def test_layer_cache(student: Student, case: Case) -> None:
+    """The cache reaches attention: in pieces as at once.
+
+    缓存传到注意力：分段输入与一次输入结果相同。
+    """
+    x, at = case["x"], case["positions"]
+    layer, cache = layer_of(student, case), student.new(CACHE)
+    parts = [
+        layer(
+            like(x, x.array[:, first:end]), position_ids=like(at, at.array[first:end]), past=cache
+        )
+        for first, end in bounds(case["pieces"])
+    ]
+    batch, _, hidden = x.shape
+    arrays = [
+        expect_shape(part, (batch, count, hidden), case).array
+        for part, count in zip(parts, case["pieces"], strict=True)
+    ]
+    whole = layer_of(student, case)(x, position_ids=at)
+    expect_shape(whole, x.shape, case)
+    expect_same(Tensor.of(np.concatenate(arrays, axis=1)), whole, case, PIECES)
+
+
+@cases("layer_bfloat16")
+def test_layer_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    result = layer_of(student, case)(case["x"], position_ids=case["positions"])
+    expect_dtype(result, "bfloat16", case)
+    expect_close(result, case["y"], case)
+
+
+@cases("layer_core")
+def test_layer_pure(student: Student, case: Case) -> None:
+    """It leaves its input alone.
+
+    不修改输入。
+    """
+    result = layer_of(student, case)(case["x"], echo=True)
+    _, args, _ = expect_items(result, 3, case)
+    expect_unchanged(args[0], case["x"], case, INPUT)

@@ -1,0 +1,137 @@
+"""Checks of ``load_hf_checkpoint``: what is in the model afterwards, whatever it computes."""
+
+from __future__ import annotations
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Dtype,
+    Folder,
+    Handle,
+    Named,
+    Student,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_error,
+    expect_keys,
+    reject,
+)
+from labs.lab4_tinyllm.checks.calls import STAND_INS
+
+WEIGHTS = "labs.given.standin.weights_of"
+PARAMETERS = Text("the model's parameters", "模型的参数")
+
+
+def _loaded(student: Student, case: Case, *dtype: Dtype) -> Handle:
+    return student.new("model.load_hf_checkpoint", Folder(case["folder"]), *STAND_INS, *dtype)
+
+
+def _expect_weights(student: Student, case: Case) -> None:
+    """Every parameter is the tensor of its name, and there is no other."""
+    wanted = case.weights
+    found = expect_keys(
+        student.call(WEIGHTS, _loaded(student, case)), list(wanted), case, PARAMETERS
+    )
+    if len(found) != len(wanted):
+        want = Text(f"{len(wanted)} parameters", f"{len(wanted)} 个参数")
+        raise reject(found, want, case, PARAMETERS)
+    for name, tensor in wanted.items():
+        expect_close(found[name], tensor, case, Text(name, f"参数 {name}"))
+
+
+@cases("load_tied")
+def test_load_runs(student: Student, case: Case) -> None:
+    """It runs and gives a model with parameters.
+
+    能运行，得到带有参数的模型。
+    """
+    name = "model.embed_tokens.weight"
+    expect_keys(student.call(WEIGHTS, _loaded(student, case)), [name], case, PARAMETERS)
+
+
+@cases("load_tied")
+def test_load_tied(student: Student, case: Case) -> None:
+    """One file, and a tied head that has no tensor of its own.
+
+    单个文件，共享的输出头没有自己的张量。
+    """
+    _expect_weights(student, case)
+
+
+@cases("load_repeated")
+def test_load_repeated(student: Student, case: Case) -> None:
+    """A tied head that is stored once more is no error.
+
+    共享的输出头另存了一份，也不算错误。
+    """
+    _expect_weights(student, case)
+
+
+@cases("load_sharded")
+def test_load_sharded(student: Student, case: Case) -> None:
+    """Several files, as the index names them.
+
+    按索引读取多个文件。
+    """
+    _expect_weights(student, case)
+
+
+@cases("load_bfloat16")
+def test_load_bfloat16(student: Student, case: Case) -> None:
+    """Weights stored in bfloat16 are float32 in the model, unless another dtype is asked for.
+
+    以 bfloat16 存储的权重在模型中是 float32，除非另有要求。
+    """
+    found = student.call(WEIGHTS, _loaded(student, case))
+    for name, tensor in expect_keys(found, list(case.weights), case, PARAMETERS).items():
+        expect_dtype(tensor, "float32", case, Text(name, f"参数 {name}"))
+    _expect_weights(student, case)
+
+
+@cases("load_tied")
+def test_load_dtype(student: Student, case: Case) -> None:
+    """bfloat16 is asked for: all parameters are bfloat16, and the head is still tied.
+
+    要求 bfloat16：所有参数均为 bfloat16，输出头仍然共享。
+    """
+    found = student.call(WEIGHTS, _loaded(student, case, Dtype("bfloat16")))
+    weights = expect_keys(found, list(case.weights), case, PARAMETERS)
+    for name, tensor in weights.items():
+        expect_dtype(tensor, "bfloat16", case, Text(name, f"参数 {name}"))
+    if len(weights) != len(case.weights):
+        want = Text(f"{len(case.weights)} parameters", f"{len(case.weights)} 个参数")
+        raise reject(dict(weights), want, case, PARAMETERS)
+
+
+def _expect_refused(student: Student, case: Case, why: Text) -> None:
+    """A ValueError whose text holds all names of the case."""
+    given = Folder(case["folder"]), *STAND_INS
+    # In words that can be compared: what mistakes are recognised by.
+    load = Named("model.load_hf_checkpoint")
+    student.call("labs.given.standin.error_of", load, case["names"], *given).value  # noqa: B018
+    for name in case["names"]:
+        call = student.call("model.load_hf_checkpoint", *given)
+        expect_error(call, "ValueError", name, case, why)
+
+
+@cases("load_missing")
+def test_load_missing(student: Student, case: Case) -> None:
+    """A parameter that no file holds is an error that names it.
+
+    文件中缺少参数时报错，并说出它的名称。
+    """
+    why = Text(
+        "a model with random weights in it must not come out.", "不能得到含有随机权重的模型。"
+    )
+    _expect_refused(student, case, why)
+
+
+@cases("load_unexpected")
+def test_load_unexpected(student: Student, case: Case) -> None:
+    """A tensor that no parameter takes is an error that names it.
+
+    文件中有多余的张量时报错，并说出它的名称。
+    """
+    why = Text("another model than the folder's would come out.", "得到的会是另一个模型。")
+    _expect_refused(student, case, why)

@@ -1,0 +1,144 @@
+"""Checks of ``build_attention_mask`` and ``build_position_ids``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Dtype,
+    Result,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_shape,
+    reject,
+)
+
+BLOCKED = Text("the mask (1: blocked)", "掩码（1 表示屏蔽）")
+POSITIONS = Text("the positions", "位置")
+
+
+def _mask(student: Student, case: Case, dtype: str = "float32") -> Result:
+    """The mask in parts of the least number: 0 where a query may look and 1 where not."""
+    path = "model.build_attention_mask"
+    mask = student.new(path, case["keep"], case["queries"], Dtype(dtype))
+    return student.call("labs.given.standin.blocked", mask)
+
+
+def _expect_mask(student: Student, case: Case, dtype: str = "float32") -> None:
+    result = _mask(student, case, dtype)
+    expect_dtype(result, dtype, case)
+    expect_close(result, case["blocked"], case, BLOCKED)
+
+
+@cases("masks_plain")
+def test_mask_runs(student: Student, case: Case) -> None:
+    """It runs and gives [B, 1, query_len, K].
+
+    能运行，得到 [B, 1, query_len, K]。
+    """
+    expect_shape(_mask(student, case), case["blocked"].shape, case)
+
+
+@cases("masks_plain")
+def test_mask_causal(student: Student, case: Case) -> None:
+    """Without padding it is the causal mask: 0, and the least finite number above the diagonal.
+
+    没有填充时就是因果掩码：允许处为 0，对角线上方为最小的有限数。
+    """
+    _expect_mask(student, case)
+
+
+@cases("masks_left")
+def test_mask_left(student: Student, case: Case) -> None:
+    """Padding on the left is hidden; every query still sees itself.
+
+    左侧的填充被屏蔽；每个查询仍能看到自己。
+    """
+    _expect_mask(student, case)
+
+
+@cases("masks_right")
+def test_mask_right(student: Student, case: Case) -> None:
+    """Padding on the right is hidden, too.
+
+    右侧的填充同样被屏蔽。
+    """
+    _expect_mask(student, case)
+
+
+@cases("masks_cached")
+def test_mask_cached(student: Student, case: Case) -> None:
+    """Fewer queries than keys: the queries are the last ones.
+
+    查询少于键：查询是最后几个 token。
+    """
+    _expect_mask(student, case)
+
+
+@cases("masks_left")
+def test_mask_dtype(student: Student, case: Case) -> None:
+    """bfloat16 is asked for: bfloat16, and its own least number.
+
+    要求 bfloat16：结果为 bfloat16，使用它自己的最小数。
+    """
+    _expect_mask(student, case, "bfloat16")
+
+
+def _positions(student: Student, case: Case) -> Tensor:
+    result = student.call("model.build_position_ids", case["keep"], case["queries"])
+    tensor = expect_shape(result, case["positions"].shape, case, POSITIONS)
+    if not tensor.dtype.startswith("int"):
+        raise reject(tensor.dtype, Text("integers", "整数"), case, POSITIONS)
+    return tensor
+
+
+def _expect_positions(student: Student, case: Case) -> None:
+    """Right where a token is no padding, and nowhere negative."""
+    real = case["real"].array.astype(np.float64)
+    found = _positions(student, case).array.astype(np.float64)
+    got, want = (found * real + 1, case["positions"].array * real + 1)
+    expect_close(Tensor.of(got), Tensor.of(want), case, POSITIONS)
+    negative = Text("how far positions lie below 0", "位置小于 0 的程度")
+    below = np.minimum(found, 0)
+    expect_close(Tensor.of(below + 1), Tensor.of(np.ones(below.shape)), case, negative)
+
+
+@cases("masks_plain")
+def test_positions_runs(student: Student, case: Case) -> None:
+    """It runs and gives integers [B, query_len].
+
+    能运行，得到整数 [B, query_len]。
+    """
+    _positions(student, case)
+
+
+@cases("masks_plain")
+def test_positions_plain(student: Student, case: Case) -> None:
+    """Without padding tokens are counted from 0.
+
+    没有填充时，从 0 开始计数。
+    """
+    _expect_positions(student, case)
+
+
+@cases("masks_left")
+def test_positions_left(student: Student, case: Case) -> None:
+    """The first token after padding is number 0, and nothing is negative.
+
+    填充之后的第一个 token 是 0 号，没有负数。
+    """
+    _expect_positions(student, case)
+
+
+@cases("masks_cached")
+def test_positions_cached(student: Student, case: Case) -> None:
+    """After a cache counting goes on: the last query_len positions.
+
+    有缓存时继续计数：取最后 query_len 个位置。
+    """
+    _expect_positions(student, case)

@@ -1,0 +1,211 @@
+"""Checks of ``Qwen3Model`` and ``Qwen3ForCausalLM``, built from stand-ins."""
+
+from __future__ import annotations
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Student,
+    cases,
+    config,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_shape,
+    expect_unchanged,
+    expect_value,
+)
+from labs.lab4_tinyllm.checks.calls import (
+    LOGITS,
+    STAND_INS,
+    expect_pieces,
+    kept,
+    model_of,
+)
+
+MODEL, CAUSAL_LM = "Qwen3Model", "Qwen3ForCausalLM"
+COUNT = "labs.given.standin.parameter_count"
+
+
+def _expect_states(student: Student, case: Case) -> None:
+    given = {"attention_mask": case["keep"]} if "keep" in case.tensors else {}
+    given |= {"position_ids": case["positions"]} if "positions" in case.tensors else {}
+    result = model_of(student, case, MODEL)(case["ids"], **given)
+    expect_close(result, case["y"], case, keep=kept(case))
+
+
+def _expect_logits(student: Student, case: Case) -> None:
+    given = {"attention_mask": case["keep"]} if "keep" in case.tensors else {}
+    result = model_of(student, case, CAUSAL_LM)(case["ids"], **given)
+    expect_close(result, case["y"], case, LOGITS, keep=kept(case))
+
+
+@cases("model_core")
+def test_model_runs(student: Student, case: Case) -> None:
+    """It runs and gives [B, T, hidden].
+
+    能运行，得到 [B, T, hidden]。
+    """
+    model = student.new("model.Qwen3Model", config(case.config), *STAND_INS)
+    expect_shape(model(case["ids"]), case["y"].shape, case)
+
+
+@cases("model_core")
+def test_model_loads(student: Student, case: Case) -> None:
+    """embed_tokens, layers and norm load by name, none missing and none left over.
+
+    embed_tokens、layers 与 norm 按名称加载，不缺少也不多余。
+    """
+    expect_shape(model_of(student, case, MODEL)(case["ids"]), case["y"].shape, case)
+
+
+@cases("model_empty")
+def test_model_ends(student: Student, case: Case) -> None:
+    """Without any layer: the embedding, normed once.
+
+    没有任何层时：词嵌入经过一次归一化。
+    """
+    _expect_states(student, case)
+
+
+@cases("model_core")
+def test_model_hidden_states(student: Student, case: Case) -> None:
+    """The hidden states are right after one layer, after two, and after all.
+
+    经过一层、两层直到全部各层之后，隐藏状态均正确。
+    """
+    for depth in range(1, case.config["num_hidden_layers"] + 1):
+        made = config(dict(case.config) | {"num_hidden_layers": depth})
+        weights = {
+            name: tensor
+            for name, tensor in case.weights.items()
+            if not name.startswith("layers.") or int(name.split(".")[1]) < depth
+        }
+        model = student.new("model.Qwen3Model", made, *STAND_INS, weights=weights)
+        what = Text(f"the hidden states after layer {depth}", f"第 {depth} 层之后的隐藏状态")
+        expect_close(model(case["ids"]), case[f"y{depth}"], case, what)
+
+
+@cases("model_eps")
+def test_model_eps(student: Student, case: Case) -> None:
+    """eps of the config reaches every norm.
+
+    配置中的 eps 用于每个归一化。
+    """
+    _expect_states(student, case)
+
+
+@cases("model_padded")
+def test_model_padded(student: Student, case: Case) -> None:
+    """Padded rows: padding is hidden and not counted.
+
+    有填充的各行：填充被屏蔽，也不计入位置。
+    """
+    _expect_states(student, case)
+
+
+@cases("model_positions")
+def test_model_positions(student: Student, case: Case) -> None:
+    """Positions that are given are taken.
+
+    使用传入的位置。
+    """
+    _expect_states(student, case)
+
+
+@cases("model_pieces")
+def test_model_cache(student: Student, case: Case) -> None:
+    """In pieces with a cache as all at once: positions go on, every layer keeps its own.
+
+    用缓存分段输入与一次输入结果相同：位置继续计数，每层各存各的。
+    """
+    expect_pieces(student, model_of(student, case, MODEL), case)
+
+
+@cases("model_padded")
+def test_model_cache_padded(student: Student, case: Case) -> None:
+    """Padded rows in pieces: the mask covers what is cached, too.
+
+    有填充的各行分段输入：掩码也覆盖缓存中的 token。
+    """
+    expect_pieces(student, model_of(student, case, MODEL), case)
+
+
+@cases("model_core")
+def test_model_pure(student: Student, case: Case) -> None:
+    """It leaves the token ids alone.
+
+    不修改 token 编号。
+    """
+    result = model_of(student, case, MODEL)(case["ids"], echo=True)
+    _, args, _ = expect_items(result, 3, case)
+    expect_unchanged(args[0], case["ids"], case, Text("input_ids", "input_ids"))
+
+
+@cases("lm_untied")
+def test_lm_runs(student: Student, case: Case) -> None:
+    """It runs and gives [B, T, vocab].
+
+    能运行，得到 [B, T, vocab]。
+    """
+    model = student.new("model.Qwen3ForCausalLM", config(case.config), *STAND_INS)
+    expect_shape(model(case["ids"]), case["y"].shape, case)
+
+
+@cases("lm_untied", "lm_tied")
+def test_lm_loads(student: Student, case: Case) -> None:
+    """model and lm_head load by name, tied or not.
+
+    model 与 lm_head 按名称加载，无论输出头是否共享。
+    """
+    expect_shape(model_of(student, case, CAUSAL_LM)(case["ids"]), case["y"].shape, case)
+
+
+@cases("lm_untied")
+def test_lm_untied(student: Student, case: Case) -> None:
+    """Logits of a head of its own.
+
+    独立输出头的 logits。
+    """
+    _expect_logits(student, case)
+
+
+@cases("lm_tied")
+def test_lm_tied(student: Student, case: Case) -> None:
+    """Logits of a tied head.
+
+    共享输出头的 logits。
+    """
+    _expect_logits(student, case)
+
+
+@cases("lm_untied", "lm_tied")
+def test_lm_parameters(student: Student, case: Case) -> None:
+    """As many parameters as in Hugging Face: a tied head adds none.
+
+    参数量与 Hugging Face 相同：共享的输出头不增加参数。
+    """
+    model = student.new("model.Qwen3ForCausalLM", config(case.config), *STAND_INS)
+    what = Text("the number of parameters", "参数量")
+    expect_value(student.call(COUNT, model), case["parameters"], case, what)
+
+
+@cases("lm_padded")
+def test_lm_padded(student: Student, case: Case) -> None:
+    """Padded rows: mask, positions and cache reach the model.
+
+    有填充的各行：掩码、位置与缓存都传到模型。
+    """
+    _expect_logits(student, case)
+    expect_pieces(student, model_of(student, case, CAUSAL_LM), case)
+
+
+@cases("lm_bfloat16")
+def test_lm_bfloat16(student: Student, case: Case) -> None:
+    """A model in bfloat16 gives bfloat16, with padding, too.
+
+    bfloat16 的模型输出 bfloat16，有填充时也一样。
+    """
+    result = model_of(student, case, CAUSAL_LM)(case["ids"], attention_mask=case["keep"])
+    expect_dtype(result, "bfloat16", case, LOGITS)
+    expect_close(result, case["y"], case, LOGITS, keep=kept(case))

@@ -1,0 +1,147 @@
+"""Checks of ``sample``: by shares where chance decides, so that any use of it is as good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Handle,
+    Result,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_same,
+    expect_shape,
+    expect_unchanged,
+    expect_unlike,
+)
+from labs.lab4_tinyllm.checks.calls import LOGITS, expect_shares, like
+
+CHOSEN = Text("the chosen tokens", "选出的 token")
+
+
+def _many(case: Case) -> Tensor:
+    """The row of the case, many times over."""
+    row = case["logits"]
+    return like(row, np.broadcast_to(row.array, (case["rows"], row.shape[0])))
+
+
+def _seeded(student: Student, seed: int) -> Handle:
+    return student.new("labs.given.standin.seeded", seed)
+
+
+def _drawn(student: Student, case: Case, **given: Any) -> Result:
+    return student.call("model.sample", _many(case), **case["options"], **given)
+
+
+def _expect_shares(student: Student, case: Case) -> None:
+    expect_shares(student, "model.sample", [_many(case)], case)
+
+
+@cases("sample_greedy")
+def test_sample_runs(student: Student, case: Case) -> None:
+    """It runs and gives one token id per row, int64.
+
+    能运行，每行给出一个 int64 的 token 编号。
+    """
+    result = student.call("model.sample", case["logits"])
+    expect_shape(result, case["y"].shape, case, CHOSEN)
+    expect_dtype(result, "int64", case, CHOSEN)
+
+
+@cases("sample_greedy")
+def test_sample_greedy(student: Student, case: Case) -> None:
+    """Temperature 0 takes the likeliest token.
+
+    温度为 0 时取最可能的 token。
+    """
+    expect_close(student.call("model.sample", case["logits"]), case["y"], case, CHOSEN)
+
+
+@cases("sample_rows")
+def test_sample_rows(student: Student, case: Case) -> None:
+    """Every row is sampled from its own logits.
+
+    每行按自己的 logits 采样。
+    """
+    result = student.call("model.sample", case["logits"], temperature=1.0)
+    expect_close(result, case["y"], case, CHOSEN)
+
+
+@cases("sample_plain", "sample_temperature")
+def test_sample_temperature(student: Student, case: Case) -> None:
+    """Tokens come as often as softmax(logits / temperature) says.
+
+    各 token 出现的比例符合 softmax(logits / temperature)。
+    """
+    _expect_shares(student, case)
+
+
+@cases("sample_top_k", "sample_top_k_all")
+def test_sample_top_k(student: Student, case: Case) -> None:
+    """Only the k likeliest come, all if k is larger than the vocabulary.
+
+    只出现最可能的 k 个；k 大于词表时全部保留。
+    """
+    _expect_shares(student, case)
+
+
+@cases("sample_top_p")
+def test_sample_top_p(student: Student, case: Case) -> None:
+    """Only the likeliest come: as few as reach top_p together.
+
+    只出现最可能的几个：合计达到 top_p 的最少个数。
+    """
+    _expect_shares(student, case)
+
+
+@cases("sample_top_p_small")
+def test_sample_top_p_small(student: Student, case: Case) -> None:
+    """However small top_p is, the likeliest token stays.
+
+    无论 top_p 多小，最可能的 token 都会保留。
+    """
+    _expect_shares(student, case)
+
+
+@cases("sample_warm_top_p", "sample_top_k_top_p")
+def test_sample_order(student: Student, case: Case) -> None:
+    """Temperature first, then top_k, then top_p of what is left.
+
+    先温度，再 top_k，最后对剩下的用 top_p。
+    """
+    _expect_shares(student, case)
+
+
+@cases("sample_plain")
+def test_sample_generator(student: Student, case: Case) -> None:
+    """Chance comes from the generator that is given: equal seeds, equal tokens.
+
+    随机性来自传入的 generator：种子相同，结果相同。
+    """
+    first, second, other = (
+        _drawn(student, case, generator=_seeded(student, seed)) for seed in (5, 5, 6)
+    )
+    why = Text("both generators were seeded alike.", "两个 generator 的种子相同。")
+    expect_same(second, first, case, why, CHOSEN)
+    why = Text("the seeds differ.", "种子不同。")
+    expect_unlike(other, first, case, why, CHOSEN)
+
+
+@cases("sample_warm_top_p")
+def test_sample_pure(student: Student, case: Case) -> None:
+    """It leaves the logits alone.
+
+    不修改 logits。
+    """
+    given = _many(case)
+    result = student.call("model.sample", given, **case["options"], echo=True)
+    _, args, _ = expect_items(result, 3, case)
+    expect_unchanged(args[0], given, case, LOGITS)

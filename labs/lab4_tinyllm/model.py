@@ -1,0 +1,252 @@
+# Generated from the course's sources (stub b63d5acc2c97): fill in the TODOs.
+"""Lab 4, the whole model: layers, embeddings, head, checkpoints, masks and generation.
+
+Fill in every TODO, from the top down. Attention and MLP come in as arguments: classes that are
+called as ``attention_cls(config, layer_idx)`` and ``mlp_cls(config)``.
+Source: ``transformers/models/qwen3/modeling_qwen3.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from labs.given.cache import KVCache
+from labs.given.config import Qwen3Config
+from labs.given.norm import RMSNorm
+
+AttentionClass = Callable[[Qwen3Config, int], nn.Module]
+MLPClass = Callable[[Qwen3Config], nn.Module]
+
+
+class Qwen3DecoderLayer(nn.Module):
+    """Attention and MLP, each behind a norm of its own and added to what came in.
+
+    Modules, named as in Hugging Face: ``input_layernorm self_attn post_attention_layernorm mlp``.
+    """
+
+    def __init__(
+        self, config: Qwen3Config, layer_idx: int, attention_cls: AttentionClass, mlp_cls: MLPClass
+    ) -> None:
+        """Make the four modules; norms are ``RMSNorm`` over ``hidden``."""
+        super().__init__()
+        # TODO lab4.decoder_layer: The decoder layer
+        raise NotImplementedError("TODO lab4.decoder_layer: to be written")
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        past: KVCache | None = None,
+    ) -> torch.Tensor:
+        """Let the tokens look at each other, then each work by itself.
+
+        Args:
+            hidden_states: ``[B, T, hidden]``, left as it is.
+            attention_mask: additive, for attention; None means causal.
+            position_ids: ``[T]`` or ``[B, T]``, for attention.
+            past: the cache of all layers, for attention.
+
+        Returns:
+            ``[B, T, hidden]`` in the dtype of ``hidden_states``.
+        """
+        # TODO lab4.decoder_layer: The decoder layer
+        raise NotImplementedError("TODO lab4.decoder_layer: to be written")
+
+
+def build_attention_mask(
+    attention_mask: torch.Tensor, query_len: int, dtype: torch.dtype
+) -> torch.Tensor:
+    """Say for every query which keys it may see: those before it and itself, without padding.
+
+    Args:
+        attention_mask: ``[B, K]``, 1 for a token and 0 for padding (left or right), the tokens
+            in a cache included.
+        query_len: the queries are the last so many of the K tokens.
+        dtype: of the result.
+
+    Returns:
+        ``[B, 1, query_len, K]``: 0 where a query may look and ``finfo(dtype).min`` where not.
+        Every query sees itself, padding too: a row with nothing to see would average everything.
+    """
+    # TODO lab4.attention_mask: The attention mask
+    raise NotImplementedError("TODO lab4.attention_mask: to be written")
+
+
+def build_position_ids(attention_mask: torch.Tensor, query_len: int) -> torch.Tensor:
+    """Count the tokens of every row from 0, leaving padding out.
+
+    Args:
+        attention_mask: ``[B, K]``, as in :func:`build_attention_mask`.
+        query_len: the positions of the last so many tokens are wanted.
+
+    Returns:
+        Integers ``[B, query_len]``, none below 0; the position of padding is yours to choose.
+    """
+    # TODO lab4.position_ids: Positions with padding
+    raise NotImplementedError("TODO lab4.position_ids: to be written")
+
+
+class Qwen3Model(nn.Module):
+    """Embedding, decoder layers and a last norm.
+
+    Modules, named as in Hugging Face: ``embed_tokens layers norm``.
+    """
+
+    def __init__(
+        self, config: Qwen3Config, attention_cls: AttentionClass, mlp_cls: MLPClass
+    ) -> None:
+        """Make the modules; ``layers`` is an ``nn.ModuleList``, numbered from 0."""
+        super().__init__()
+        # TODO lab4.model: Embedding, layers, norm
+        raise NotImplementedError("TODO lab4.model: to be written")
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        past: KVCache | None = None,
+    ) -> torch.Tensor:
+        """Turn token ids into normed hidden states.
+
+        Args:
+            input_ids: ``[B, T]``, the new tokens.
+            attention_mask: ``[B, past + T]``, 1 for a token and 0 for padding, tokens in the
+                cache included; None means that nothing is padding.
+            position_ids: ``[T]`` or ``[B, T]``; None means that tokens are counted: from the
+                mask where there is one, otherwise on from what the cache holds.
+            past: a cache that every layer reads and adds to, or None.
+
+        Returns:
+            ``[B, T, hidden]``.
+        """
+        # TODO lab4.model: Embedding, layers, norm
+        raise NotImplementedError("TODO lab4.model: to be written")
+
+
+class Qwen3ForCausalLM(nn.Module):
+    """A whole Qwen3 that scores the next token.
+
+    Modules, named as in Hugging Face: ``model lm_head``.
+    """
+
+    def __init__(
+        self, config: Qwen3Config, attention_cls: AttentionClass, mlp_cls: MLPClass
+    ) -> None:
+        """Make the modules; with ``tie_word_embeddings`` the head's weight *is* the embedding."""
+        super().__init__()
+        # TODO lab4.causal_lm: The head
+        raise NotImplementedError("TODO lab4.causal_lm: to be written")
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        past: KVCache | None = None,
+    ) -> torch.Tensor:
+        """Score every token of the vocabulary as the next one; arguments as for Qwen3Model.
+
+        Returns:
+            Logits ``[B, T, vocab]``.
+        """
+        # TODO lab4.causal_lm: The head
+        raise NotImplementedError("TODO lab4.causal_lm: to be written")
+
+
+def load_hf_checkpoint(
+    path: str | Path,
+    attention_cls: AttentionClass,
+    mlp_cls: MLPClass,
+    dtype: torch.dtype = torch.float32,
+) -> Qwen3ForCausalLM:
+    """Build the model of a Hugging Face folder and load its weights.
+
+    Args:
+        path: folder with ``config.json`` and either ``model.safetensors`` or the files that
+            ``model.safetensors.index.json`` names (``weight_map``: parameter to file name).
+        attention_cls: what layers are built from.
+        mlp_cls: what layers are built from.
+        dtype: of the model's parameters, whatever the dtype in the files.
+
+    Returns:
+        The model, in ``eval()`` mode. A tied head needs no tensor of its own.
+
+    Raises:
+        ValueError: the files lack a parameter, or hold one that the model has not; the text
+            names each of them.
+    """
+    # TODO lab4.load: Load a checkpoint
+    raise NotImplementedError("TODO lab4.load: to be written")
+
+
+def sample(
+    logits: torch.Tensor,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> torch.Tensor:
+    """Choose a token for every row.
+
+    Args:
+        logits: ``[B, vocab]``, left as they are.
+        temperature: 0 means the likeliest token; otherwise logits are divided by it first.
+        top_k: only the k likeliest tokens can be chosen; None means all.
+        top_p: of these only the likeliest, as few as have a probability of at least ``top_p``
+            together (Holtzman et al. 2020, nucleus sampling); 1.0 means all. One always stays.
+        generator: where chance comes from; None means torch's own.
+
+    Returns:
+        Token ids ``[B]``, int64.
+    """
+    # TODO lab4.sample: Choose a token
+    raise NotImplementedError("TODO lab4.sample: to be written")
+
+
+@torch.no_grad()
+def generate(
+    model: nn.Module,
+    input_ids: torch.Tensor,
+    max_new_tokens: int,
+    *,
+    attention_mask: torch.Tensor | None = None,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    eos: int | None = None,
+    generator: torch.Generator | None = None,
+    on_token: Callable[[torch.Tensor], object] | None = None,
+) -> torch.Tensor:
+    """Continue every row, token by token, with a cache.
+
+    The model is called once with the whole prompt (prefill) and then with one new token per row
+    and step (decode); no step reads anything twice, and nothing is computed after the last token.
+
+    Args:
+        model: called as ``model(input_ids, attention_mask=…, past=…)``, gives logits
+            ``[B, T, vocab]``.
+        input_ids: ``[B, T]``, rows of equal length, shorter ones padded on the left.
+        max_new_tokens: at most so many are added, 1 or more.
+        attention_mask: ``[B, T]``, 1 for a token and 0 for padding; None means no padding. It
+            grows with the text.
+        temperature: see :func:`sample`.
+        top_k: see :func:`sample`.
+        top_p: see :func:`sample`.
+        eos: a row that is given this token is done: from then on it only gets ``eos``. When
+            all rows are done, nothing more is generated. None means there is no such token.
+        generator: see :func:`sample`.
+        on_token: called with the new tokens ``[B]`` of every step, as soon as they are known.
+
+    Returns:
+        ``[B, T + n]``: the prompt and the ``n`` tokens added.
+    """
+    # TODO lab4.generate: Generate
+    raise NotImplementedError("TODO lab4.generate: to be written")

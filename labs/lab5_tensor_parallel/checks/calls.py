@@ -1,0 +1,132 @@
+"""How the checks of lab 5 make modules, on one rank and on several, and call them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    OUTPUT,
+    Case,
+    Handle,
+    Limit,
+    Student,
+    Tensor,
+    expect_close,
+)
+from autograder.harness.rank_checks import Each, Group, RankHandle, RankResult, expect_collectives
+
+INPUT = Text("the input x", "输入 x")
+WEIGHT = Text("the weight after loading", "加载后的 weight")
+
+
+def on(rank: int, what: Text = OUTPUT) -> Text:
+    """``what`` of a rank, in words."""
+    return Text(f"{what.en} on rank {rank}", f"rank {rank} 上{what.zh}")
+
+
+def each(case: Case, world: int, name: str) -> Each:
+    """The tensor of every rank that a case names ``world.rank.name``."""
+    return Each([case[f"{world}.{rank}.{name}"] for rank in range(world)])
+
+
+def sharded(case: Case, world: int, prefix: str = "") -> Each:
+    """What every rank holds of the weights, as a state dict."""
+    return Each([case.group(f"{prefix}{world}.{rank}.") for rank in range(world)])
+
+
+def worlds(case: Case) -> Iterator[int]:
+    """The numbers of ranks that a case has weights for, more than one."""
+    for world in (2, 4):
+        if any(name.startswith(f"{world}.") for name in case.tensors):
+            yield world
+
+
+def expect_ranks_close(
+    result: RankResult, want: Sequence[Tensor], case: Case, what: Text = OUTPUT
+) -> None:
+    """Every rank's value near its own of ``want``."""
+    for rank, (one, wanted) in enumerate(zip(result, want, strict=True)):
+        expect_close(one, wanted, case, on(rank, what))
+
+
+def weights_of_ranks(case: Case, world: int) -> list[Tensor]:
+    """What ``weight`` should be on every rank."""
+    return [case[f"{world}.{rank}.weight"] for rank in range(world)]
+
+
+# ---- attention
+
+
+def attention_sizes(case: Case) -> tuple[int, int, int, int, float, float]:
+    """hidden_size, num_heads, num_kv_heads, head_dim, rms_norm_eps, rope_theta."""
+    c = case.config
+    heads = c["num_attention_heads"], c["num_key_value_heads"]
+    return c["hidden_size"], *heads, c["head_dim"], c["rms_norm_eps"], c["rope_theta"]
+
+
+def qkv_sizes(case: Case) -> tuple[int, int, int, int]:
+    """hidden_size, head_dim, num_heads, num_kv_heads."""
+    hidden, heads, kv_heads, head_dim, _, _ = attention_sizes(case)
+    return hidden, head_dim, heads, kv_heads
+
+
+def attention_of(student: Student, case: Case, changed: dict[str, Tensor] | None = None) -> Handle:
+    """The student's attention with the case's weights, some of them replaced."""
+    weights = case.weights | (changed or {})
+    dtype = case.values.get("dtype", "float32")
+    sizes = attention_sizes(case)
+    return student.new("attention.Qwen3Attention", *sizes, weights=weights, dtype=dtype)
+
+
+def expect_parity(
+    student: Student, case: Case, *, limit: Limit | None = None, part: tuple[object, ...] = ()
+) -> None:
+    """The answer of attention to a case near the reference."""
+    result = attention_of(student, case)(case["positions"], case["x"], case["cu"])
+    expect_close(result, case["y"], case, part=part, limit=limit)
+
+
+def attention_on_ranks(group: Group, case: Case, prefix: str = "") -> RankHandle:
+    """The student's attention, on every rank with what that rank holds."""
+    weights = sharded(case, group.world, prefix)
+    return group.new("attention.Qwen3Attention", *attention_sizes(case), weights=weights)
+
+
+def expect_one_collective(result: RankResult, case: Case) -> None:
+    """Exactly one, whichever it is."""
+    why = Text(
+        "one sum at the end of a block is all that ranks have to tell each other; everything "
+        "before it works on a rank's own heads or features.",
+        "各 rank 只需在块的末尾求一次和；在此之前都只用到本 rank 自己的头或特征。",
+    )
+    expect_collectives(result, 1, case, why)
+
+
+# ---- single sequences
+
+
+def bounds(case: Case) -> list[tuple[int, int]]:
+    """First token and end of every sequence of a case."""
+    ends = case["cu"].array.tolist()
+    return list(pairwise(ends))
+
+
+def rows(tensor: Tensor, first: int, end: int) -> Tensor:
+    """Some rows of a tensor as one of its own."""
+    return Tensor.of(np.ascontiguousarray(tensor.array[first:end]))
+
+
+def single(count: int) -> Tensor:
+    """The ``cu_seqlens`` of one sequence."""
+    return Tensor.of(np.array([0, count], np.int32))
+
+
+def changed_rows(tensor: Tensor, first: int, end: int) -> Tensor:
+    """A copy with other values in some rows."""
+    array = tensor.array.copy()
+    array[first:end] = array[first:end] * -1.5 + 0.7
+    return Tensor.of(array)

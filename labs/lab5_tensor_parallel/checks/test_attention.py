@@ -1,0 +1,223 @@
+"""Checks of ``Qwen3Attention``: on one rank by families, then on several."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    OUTPUT,
+    Case,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_same,
+    expect_shape,
+    expect_unchanged,
+)
+from labs.lab5_tensor_parallel.checks.calls import (
+    INPUT,
+    attention_of,
+    attention_on_ranks,
+    attention_sizes,
+    bounds,
+    expect_one_collective,
+    expect_parity,
+    expect_ranks_close,
+    rows,
+    single,
+    worlds,
+)
+
+
+@cases("attention_core")
+def test_attention_runs(student: Student, case: Case) -> None:
+    """It gives [tokens, hidden_size].
+
+    输出形状为 [tokens, hidden_size]。
+    """
+    attention = student.new("attention.Qwen3Attention", *attention_sizes(case))
+    result = attention(case["positions"], case["x"], case["cu"])
+    expect_shape(result, case["x"].shape, case)
+
+
+@cases("attention_core")
+def test_attention_loads(student: Student, case: Case) -> None:
+    """The packed weights load by the names of the lab, none missing and none left over.
+
+    打包的权重按本实验的名称加载，不缺少也不多余。
+    """
+    result = attention_of(student, case)(case["positions"], case["x"], case["cu"])
+    expect_shape(result, case["x"].shape, case)
+
+
+@cases("attention_token")
+def test_attention_token(student: Student, case: Case) -> None:
+    """A sequence of one token: its value, then o_proj.
+
+    只有一个 token 的序列：它的值，再经过 o_proj。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_token_heads")
+def test_attention_heads(student: Student, case: Case) -> None:
+    """Each query head gets the values of its own kv head.
+
+    每个查询头使用与其对应的键值头的值。
+    """
+    expect_parity(student, case)
+
+
+def _expect_scale_free(student: Student, case: Case, name: str, part: slice) -> None:
+    """The rows of queries or keys times 7: normed away."""
+    packed = case.weights["qkv_proj.weight"].array.copy()
+    packed[part] *= np.float32(7)
+    given = case["positions"], case["x"], case["cu"]
+    before = attention_of(student, case)(*given)
+    after = attention_of(student, case, {"qkv_proj.weight": Tensor.of(packed)})(*given)
+    why = Text(f"{name} times 7 is normed away.", f"{name} 乘以 7 会被归一化抵消。")
+    expect_same(after, before, case, why, limit=1e-4)
+
+
+@cases("attention_core")
+def test_attention_q_norm(student: Student, case: Case) -> None:
+    """The size of q does not matter, since every head of q is normed.
+
+    q 的大小无关紧要，因为 q 的每个头都做了归一化。
+    """
+    query = case.config["num_attention_heads"] * case.config["head_dim"]
+    _expect_scale_free(student, case, "q", slice(0, query))
+
+
+@cases("attention_core")
+def test_attention_k_norm(student: Student, case: Case) -> None:
+    """The size of k does not matter, since every head of k is normed.
+
+    k 的大小无关紧要，因为 k 的每个头都做了归一化。
+    """
+    size = case.config["head_dim"]
+    query = case.config["num_attention_heads"] * size
+    keys = case.config["num_key_value_heads"] * size
+    _expect_scale_free(student, case, "k", slice(query, query + keys))
+
+
+@cases("attention_unrotated")
+def test_attention_norm_weights(student: Student, case: Case) -> None:
+    """At position 0, which turns nothing, norms and scale give the right numbers.
+
+    位置为 0（不旋转）时，归一化与缩放的数值正确。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_placed")
+def test_attention_positions(student: Student, case: Case) -> None:
+    """The positions that are given decide the rotation, not the place in the batch.
+
+    旋转由给定的 positions 决定，而不是由在批次中的位置决定。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_core")
+def test_attention_parity(student: Student, case: Case) -> None:
+    """The numbers equal those of Hugging Face.
+
+    数值与 Hugging Face 一致。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_tiny")
+def test_attention_eps(student: Student, case: Case) -> None:
+    """rms_norm_eps takes part in the norm of q and k.
+
+    q 与 k 的归一化使用 rms_norm_eps。
+    """
+    expect_parity(student, case)
+
+
+@cases("attention_core")
+def test_attention_alone(student: Student, case: Case) -> None:
+    """A ragged batch gives what its sequences give one by one.
+
+    长短不一的一批序列与逐个计算的结果相同。
+    """
+    attention = attention_of(student, case)
+    together = attention(case["positions"], case["x"], case["cu"])
+    whole = expect_shape(together, case["x"].shape, case)
+    why = Text("a sequence has nothing to do with its neighbours.", "一个序列与相邻的序列无关。")
+    for first, end in bounds(case):
+        given = rows(case["positions"], first, end), rows(case["x"], first, end)
+        alone = attention(*given, single(end - first))
+        expect_same(alone, rows(whole, first, end), case, why, OUTPUT)
+
+
+@cases("attention_bfloat16")
+def test_attention_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    result = attention_of(student, case)(case["positions"], case["x"], case["cu"])
+    expect_dtype(result, "bfloat16", case)
+    expect_close(result, case["y"], case)
+
+
+@cases("attention_core")
+def test_attention_pure(student: Student, case: Case) -> None:
+    """It leaves its inputs alone, and the same call gives the same result.
+
+    不修改输入，相同的调用得到相同的结果。
+    """
+    attention = attention_of(student, case)
+    first = attention(case["positions"], case["x"], case["cu"], echo=True)
+    second = attention(case["positions"], case["x"], case["cu"])
+    value, args, _ = expect_items(first, 3, case)
+    expect_unchanged(args[0], case["positions"], case, Text("positions", "positions"))
+    expect_unchanged(args[1], case["x"], case, INPUT)
+    expect_unchanged(args[2], case["cu"], case, Text("cu_seqlens", "cu_seqlens"))
+    why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
+    expect_same(second, value, case, why)
+
+
+def _expect_on_ranks(student: Student, case: Case) -> None:
+    for world in worlds(case):
+        group = student.ranks(world)
+        attention = attention_on_ranks(group, case)
+        result = group.call(attention, case["positions"], case["x"], case["cu"])
+        expect_ranks_close(result, [case["y"]] * world, case)
+
+
+@cases("attention_own")
+def test_attention_ranks(student: Student, case: Case) -> None:
+    """2 and 4 ranks give the numbers of Hugging Face, each of them.
+
+    2 个与 4 个 rank 时，每个 rank 的数值都与 Hugging Face 一致。
+    """
+    _expect_on_ranks(student, case)
+
+
+@cases("attention_shared")
+def test_attention_shared(student: Student, case: Case) -> None:
+    """So do 4 ranks that share 2 kv heads.
+
+    4 个 rank 共用 2 个键值头时也是如此。
+    """
+    _expect_on_ranks(student, case)
+
+
+@cases("attention_own")
+def test_attention_collectives(student: Student, case: Case) -> None:
+    """One forward pass makes one collective call.
+
+    一次前向计算恰好调用一次集合通信。
+    """
+    group = student.ranks(2)
+    attention = attention_on_ranks(group, case)
+    result = group.call(attention, case["positions"], case["x"], case["cu"], counted=True)
+    expect_one_collective(result, case)

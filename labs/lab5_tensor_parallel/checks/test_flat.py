@@ -1,0 +1,248 @@
+"""Checks of ``HeadNorm``, ``rotate`` and ``flat_attention``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    OUTPUT,
+    Case,
+    Limit,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_same,
+    expect_shape,
+)
+from labs.lab5_tensor_parallel.checks.calls import bounds, changed_rows, rows, single
+
+NORM, ROTATE, ATTEND = "attention.HeadNorm", "attention.rotate", "attention.flat_attention"
+SCORES = Text("the products of rotated queries and keys", "旋转后查询与键的乘积")
+
+
+def _expect_norm(student: Student, case: Case) -> None:
+    dtype = case.values["dtype"]
+    size = case["x"].shape[-1]
+    norm = student.new(NORM, size, case["eps"], weights=case.weights, dtype=dtype)
+    result = norm(case["x"])
+    expect_dtype(result, dtype, case)
+    expect_close(result, case["y"], case)
+
+
+@cases("head_norm")
+def test_head_norm_runs(student: Student, case: Case) -> None:
+    """It keeps the shape; weight is its only parameter.
+
+    保持形状；weight 是唯一的参数。
+    """
+    norm = student.new(NORM, case["x"].shape[-1], case["eps"], weights=case.weights)
+    expect_shape(norm(case["x"]), case["x"].shape, case)
+
+
+@cases("head_norm")
+def test_head_norm_values(student: Student, case: Case) -> None:
+    """Every head is normed by itself, and weighted.
+
+    每个头各自归一化，再乘以权重。
+    """
+    _expect_norm(student, case)
+
+
+@cases("head_norm_tiny")
+def test_head_norm_eps(student: Student, case: Case) -> None:
+    """eps is added to the mean square, under the root.
+
+    eps 加在均方上，位于根号之内。
+    """
+    _expect_norm(student, case)
+
+
+@cases("head_norm_float16")
+def test_head_norm_float16(student: Student, case: Case) -> None:
+    """float16 with inputs of 300 does not overflow.
+
+    float16 且输入达 300 时不溢出。
+    """
+    _expect_norm(student, case)
+
+
+@cases("rotation")
+def test_rotate_runs(student: Student, case: Case) -> None:
+    """It keeps shape and dtype.
+
+    保持形状与数据类型。
+    """
+    result = student.call(ROTATE, case["q"], case["positions"], case["theta"])
+    expect_shape(result, case["q"].shape, case)
+    expect_dtype(result, "float32", case)
+
+
+def _expect_scores(student: Student, case: Case, limit: Limit | None = None) -> None:
+    q, k = (student.call(ROTATE, case[n], case["positions"], case["theta"]) for n in "qk")
+    left = expect_shape(q, case["q"].shape, case).array.astype(np.float64)
+    right = expect_shape(k, case["k"].shape, case).array.astype(np.float64)
+    scores = np.einsum("qhd,kgd->hgqk", left, right).astype(np.float32)
+    expect_close(Tensor.of(scores), case["y"], case, SCORES, limit=limit)
+
+
+@cases("rotation")
+def test_rotate_scores(student: Student, case: Case) -> None:
+    """Products of rotated queries and keys are those of Hugging Face.
+
+    旋转后查询与键的乘积与 Hugging Face 一致。
+    """
+    _expect_scores(student, case)
+
+
+@cases("rotation_far")
+def test_rotate_far(student: Student, case: Case) -> None:
+    """Angles are float32: far positions stay apart.
+
+    角度用 float32：很远的位置仍能区分。
+    """
+    _expect_scores(student, case, Limit(1e-3, 1e-2))
+
+
+@cases("rotation")
+def test_rotate_lengths(student: Student, case: Case) -> None:
+    """A rotation keeps the length of every head.
+
+    旋转不改变每个头的长度。
+    """
+    result = student.call(ROTATE, case["q"], case["positions"], case["theta"])
+    got = expect_shape(result, case["q"].shape, case).array.astype(np.float64)
+    lengths = np.sqrt((case["q"].array.astype(np.float64) ** 2).sum(-1))
+    what = Text("the length of a head", "每个头的长度")
+    own = Tensor.of(np.sqrt((got**2).sum(-1)).astype(np.float32))
+    expect_close(own, Tensor.of(lengths.astype(np.float32)), case, what)
+
+
+def _expect_flat(student: Student, case: Case, limit: Limit | None = None) -> None:
+    result = student.call(ATTEND, case["q"], case["k"], case["v"], case["cu"])
+    expect_close(result, case["y"], case, limit=limit)
+
+
+@cases("flat_core")
+def test_flat_runs(student: Student, case: Case) -> None:
+    """It gives as many tokens and heads as there are queries.
+
+    输出的 token 数与头数与查询相同。
+    """
+    # Written down here, so that a forbidden function is seen however it was reached.
+    given = case["q"], case["k"], case["v"], case["cu"]
+    result = student.call(ATTEND, *given, operators=True)
+    expect_shape(result, case["q"].shape, case)
+
+
+@cases("flat_one")
+def test_flat_one(student: Student, case: Case) -> None:
+    """A single sequence with one kv head gives plain causal attention.
+
+    单个序列、一个键值头时就是普通的因果注意力。
+    """
+    _expect_flat(student, case)
+
+
+@cases("flat_uniform")
+def test_flat_average(student: Student, case: Case) -> None:
+    """With keys of zero every token averages itself and what stands before it in its sequence.
+
+    键全为零时，每个 token 对自己与本序列中之前的 token 取平均。
+    """
+    _expect_flat(student, case)
+
+
+@cases("flat_single_tokens")
+def test_flat_heads(student: Student, case: Case) -> None:
+    """Each query head gets the values of its own kv head.
+
+    每个查询头使用与其对应的键值头的值。
+    """
+    _expect_flat(student, case)
+
+
+@cases("flat_core")
+def test_flat_parity(student: Student, case: Case) -> None:
+    """Several sequences, several kv heads: the numbers of Hugging Face.
+
+    多个序列、多个键值头：数值与 Hugging Face 一致。
+    """
+    _expect_flat(student, case)
+
+
+@cases("flat_core")
+def test_flat_others(student: Student, case: Case) -> None:
+    """No token sees another sequence.
+
+    任何 token 都看不到其他序列。
+    """
+    q, k, v, cu = case["q"], case["k"], case["v"], case["cu"]
+    before = student.call(ATTEND, q, k, v, cu)
+    why = Text(
+        "keys and values of another sequence were changed. Look at where cu_seqlens says that "
+        "a sequence begins and ends.",
+        "改变的只是另一个序列的键与值。请检查 cu_seqlens 所说的序列起止位置。",
+    )
+    for number, (first, end) in enumerate(bounds(case)):
+        other_k, other_v = (changed_rows(t, first, end) for t in (k, v))
+        after = student.call(ATTEND, q, other_k, other_v, cu)
+        rest = [place for place in range(len(q.array)) if not first <= place < end]
+        what = Text(f"the output outside sequence {number}", f"序列 {number} 之外的输出")
+        expect_same(after, before, case, why, what, part=(np.array(rest),))
+
+
+@cases("flat_core")
+def test_flat_future(student: Student, case: Case) -> None:
+    """No token sees a later one of its sequence.
+
+    任何 token 都看不到本序列中后面的 token。
+    """
+    q, k, v, cu = case["q"], case["k"], case["v"], case["cu"]
+    before = student.call(ATTEND, q, k, v, cu)
+    first, end = max(bounds(case), key=lambda own: own[1] - own[0])
+    other_k, other_v = (changed_rows(t, end - 1, end) for t in (k, v))
+    after = student.call(ATTEND, q, other_k, other_v, cu)
+    why = Text(
+        "only the last token of this sequence was changed.", "改变的只是该序列的最后一个 token。"
+    )
+    what = Text("the output before it", "它之前的输出")
+    expect_same(after, before, case, why, what, part=(slice(first, end - 1),))
+
+
+@cases("flat_core")
+def test_flat_alone(student: Student, case: Case) -> None:
+    """A ragged batch gives what its sequences give one by one.
+
+    长短不一的一批序列与逐个计算的结果相同。
+    """
+    given = case["q"], case["k"], case["v"]
+    together = student.call(ATTEND, *given, case["cu"])
+    whole = expect_shape(together, case["q"].shape, case)
+    why = Text("a sequence has nothing to do with its neighbours.", "一个序列与相邻的序列无关。")
+    for first, end in bounds(case):
+        own = [rows(tensor, first, end) for tensor in given]
+        alone = student.call(ATTEND, *own, single(end - first))
+        expect_same(alone, rows(whole, first, end), case, why, OUTPUT)
+
+
+@cases("flat_large")
+def test_flat_large(student: Student, case: Case) -> None:
+    """Large scores do not overflow the softmax.
+
+    很大的分数不会使 softmax 溢出。
+    """
+    _expect_flat(student, case, Limit(1e-4, 1e-3))
+
+
+@cases("flat_bfloat16")
+def test_flat_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    result = student.call(ATTEND, case["q"], case["k"], case["v"], case["cu"])
+    expect_dtype(result, "bfloat16", case)
+    expect_close(result, case["y"], case)

@@ -1,0 +1,97 @@
+"""Checks of ``load_weights``: which parameter is given which tensor, and how."""
+
+from __future__ import annotations
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    Case,
+    Student,
+    cases,
+    expect_close,
+    expect_error,
+    expect_items,
+    expect_keys,
+    expect_unchanged,
+)
+
+LOAD = "mlp.load_weights"
+NOTES = Text("what reached the parameters", "到达各参数的内容")
+
+
+def _expect_loaded(student: Student, case: Case) -> None:
+    """Every loader is called with its part, every other parameter is filled."""
+    model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
+    student.call(LOAD, model, case.group("hf."))
+    found, want = student.call(model), case.group("want.")
+    got = expect_keys(found, sorted(want), case, NOTES)
+    for name, tensor in want.items():
+        what = Text(f"what was loaded as {name}", f"作为 {name} 加载的内容")
+        expect_close(got[name], tensor, case, what)
+
+
+@cases("load_packed", "load_bare")
+def test_load_packed(student: Student, case: Case) -> None:
+    """Packed weights reach the loader of their module, with their shard id.
+
+    打包的权重连同 shard_id 交给所属模块的 loader。
+    """
+    _expect_loaded(student, case)
+
+
+@cases("load_rows")
+def test_load_rows(student: Student, case: Case) -> None:
+    """A loader without parts is called with two arguments.
+
+    不分部分的 loader 以两个参数调用。
+    """
+    _expect_loaded(student, case)
+
+
+@cases("load_plain")
+def test_load_plain(student: Student, case: Case) -> None:
+    """What has no loader is copied, under its own name.
+
+    没有 loader 的参数按原名直接复制。
+    """
+    _expect_loaded(student, case)
+
+
+@cases("load_layers")
+def test_load_layers(student: Student, case: Case) -> None:
+    """Two layers at once: everything lands in its own.
+
+    同时加载两层：每个张量都到自己的层。
+    """
+    _expect_loaded(student, case)
+
+
+@cases("load_plain")
+def test_load_unknown(student: Student, case: Case) -> None:
+    """A tensor that no parameter takes raises KeyError with its name.
+
+    没有参数可接收的张量应引发 KeyError，并给出其名称。
+    """
+    model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
+    name, tensor = "layers.3.mlp.scale_proj.weight", next(iter(case.group("hf.").values()))
+    why = Text(
+        "a tensor that is dropped in silence is a model gone wrong.",
+        "悄悄丢弃张量会得到错误的模型。",
+    )
+    result = student.call(LOAD, model, {name: tensor})
+    expect_error(result, "KeyError", "scale_proj", case, why)
+
+
+@cases("load_layers")
+def test_load_pure(student: Student, case: Case) -> None:
+    """The tensors and their dict are left as they were.
+
+    传入的张量与 dict 保持原样。
+    """
+    model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
+    given = case.group("hf.")
+    called = student.call(LOAD, model, given, echo=True)
+    _, args, _ = expect_items(called, 3, case)
+    after = args[1] if isinstance(args[1], dict) else {}
+    for name, tensor in given.items():
+        what = Text(f"the tensor {name}", f"张量 {name}")
+        expect_unchanged(after.get(name), tensor, case, what)

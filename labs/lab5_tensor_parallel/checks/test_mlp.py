@@ -1,0 +1,179 @@
+"""Checks of the merged projection, the activation and the MLP."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    OUTPUT,
+    Case,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_shape,
+)
+from autograder.harness.rank_checks import Group, RankHandle
+from labs.lab5_tensor_parallel.checks.calls import (
+    WEIGHT,
+    expect_one_collective,
+    expect_ranks_close,
+    on,
+    sharded,
+    weights_of_ranks,
+    worlds,
+)
+
+MERGED, ACT, MLP = "mlp.MergedColumnParallelLinear", "mlp.SiluAndMul", "mlp.Qwen3MLP"
+ROW, STANDING = "attention.RowParallelLinear", "labs.given.flat.StandInDown"
+
+
+@cases("merged")
+def test_merged_runs(student: Student, case: Case) -> None:
+    """On one rank it holds gate and up whole.
+
+    只有一个 rank 时，它持有完整的 gate 与 up。
+    """
+    linear = student.new(MERGED, *case["sizes"])
+    expect_shape(linear(case["x"]), case["1.0.y"].shape, case)
+
+
+@cases("merged")
+def test_merged_parity(student: Student, case: Case) -> None:
+    """One parameter, weight, no bias: x goes through it.
+
+    只有一个参数 weight，没有偏置：x 与它相乘。
+    """
+    linear = student.new(MERGED, *case["sizes"], weights={"weight": case["1.0.weight"]})
+    expect_close(linear(case["x"]), case["1.0.y"], case)
+
+
+@cases("merged")
+def test_merged_loader(student: Student, case: Case) -> None:
+    """On one rank weight_loader puts gate above up, whichever comes first.
+
+    只有一个 rank 时，weight_loader 把 gate 放在 up 之上，与加载的先后无关。
+    """
+    linear = student.new(MERGED, *case["sizes"])
+    weight = student.new("builtins.getattr", linear, "weight")
+    student.call(linear, weight, case["up"], 1, method="weight_loader")
+    student.call(linear, weight, case["gate"], 0, method="weight_loader")
+    expect_close(student.get(linear, "weight"), case["1.0.weight"], case, WEIGHT)
+
+
+@cases("merged")
+def test_merged_rows(student: Student, case: Case) -> None:
+    """Every rank loads its share of gate and its share of up.
+
+    每个 rank 加载 gate 的一份与 up 的一份。
+    """
+    for world in worlds(case):
+        group = student.ranks(world)
+        linear = group.new(MERGED, *case["sizes"])
+        weight = group.new("builtins.getattr", linear, "weight")
+        group.call(linear, weight, case["gate"], 0, method="weight_loader")
+        group.call(linear, weight, case["up"], 1, method="weight_loader")
+        loaded = group.get(linear, "weight")
+        expect_ranks_close(loaded, weights_of_ranks(case, world), case, WEIGHT)
+
+
+@cases("activation")
+def test_act_runs(student: Student, case: Case) -> None:
+    """It halves the last dimension.
+
+    最后一维减半。
+    """
+    expect_shape(student.new(ACT)(case["x"]), case["y"].shape, case)
+
+
+@cases("activation")
+def test_act_values(student: Student, case: Case) -> None:
+    """silu of the first half times the second half.
+
+    前一半经过 silu，再乘以后一半。
+    """
+    expect_close(student.new(ACT)(case["x"]), case["y"], case)
+
+
+@cases("activation_bfloat16")
+def test_act_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    result = student.new(ACT)(case["x"])
+    expect_dtype(result, "bfloat16", case)
+    expect_close(result, case["y"], case)
+
+
+@cases("mlp_standing")
+def test_mlp_runs(student: Student, case: Case) -> None:
+    """It maps [tokens, hidden_size] to itself, through the down_proj that is handed in.
+
+    经过传入的 down_proj，形状仍为 [tokens, hidden_size]。
+    """
+    hidden, inner = case["sizes"]
+    mlp = student.new(MLP, hidden, inner, student.new(STANDING, hidden, inner))
+    expect_shape(mlp(case["x"]), case["x"].shape, case)
+
+
+@cases("mlp_standing")
+def test_mlp_parts(student: Student, case: Case) -> None:
+    """On one rank, with a stand-in for down_proj, the numbers are right.
+
+    只有一个 rank、down_proj 由替身代替时，数值正确。
+    """
+    hidden, inner = case["sizes"]
+    down = student.new(STANDING, hidden, inner)
+    mlp = student.new(MLP, hidden, inner, down, weights=case.group("1.0."))
+    expect_close(mlp(case["x"]), case["y"], case)
+
+
+def _mlp_on_ranks(group: Group, case: Case, down: str) -> RankHandle:
+    hidden, inner = case["sizes"]
+    own = group.new(down, *((inner, hidden) if down == ROW else (hidden, inner)))
+    return group.new(MLP, hidden, inner, own, weights=sharded(case, group.world))
+
+
+@cases("mlp_standing")
+def test_mlp_shards(student: Student, case: Case) -> None:
+    """What the ranks compute from their shares adds up to the whole.
+
+    各 rank 用自己那份算出的结果之和等于整体。
+    """
+    for world in worlds(case):
+        group = student.ranks(world)
+        result = _mlp_on_ranks(group, case, STANDING)(case["x"])
+        parts = [expect_shape(one, case["y"].shape, case, on(r)) for r, one in enumerate(result)]
+        total = np.sum([part.array.astype(np.float64) for part in parts], axis=0)
+        what = Text("the sum over ranks", "各 rank 之和")
+        expect_close(Tensor.of(total.astype(np.float32)), case["y"], case, what)
+
+
+@cases("mlp_whole")
+def test_mlp_ranks(student: Student, case: Case) -> None:
+    """With your RowParallelLinear 1, 2 and 4 ranks give the numbers of Hugging Face.
+
+    使用你的 RowParallelLinear，1、2、4 个 rank 的数值都与 Hugging Face 一致。
+    """
+    hidden, inner = case["sizes"]
+    down = student.new(ROW, inner, hidden)
+    alone = student.new(MLP, hidden, inner, down, weights=case.group("1.0."))
+    expect_close(alone(case["x"]), case["y"], case, OUTPUT)
+    for world in worlds(case):
+        group = student.ranks(world)
+        result = _mlp_on_ranks(group, case, ROW)(case["x"])
+        expect_ranks_close(result, [case["y"]] * world, case)
+
+
+@cases("mlp_whole")
+def test_mlp_collectives(student: Student, case: Case) -> None:
+    """One forward pass makes one collective call.
+
+    一次前向计算恰好调用一次集合通信。
+    """
+    group = student.ranks(4)
+    result = group.call(_mlp_on_ranks(group, case, ROW), case["x"], counted=True)
+    expect_one_collective(result, case)

@@ -1,0 +1,221 @@
+"""Checks of ``flash_attention``: its numbers, each check blind to other families."""
+
+from __future__ import annotations
+
+from autograder.course.records import Text
+from autograder.harness.checks import (
+    OUTPUT,
+    Case,
+    Limit,
+    Student,
+    Tensor,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_same,
+    expect_shape,
+    expect_unchanged,
+)
+from labs.lab6_flash_moe.checks.calls import expect_parity, flash
+
+
+def _part(tensor: Tensor, *place: object) -> Tensor:
+    return Tensor.of(tensor.array[place])  # type: ignore[index]
+
+
+@cases("flash_core", "flash_causal")
+def test_flash_runs(student: Student, case: Case) -> None:
+    """It runs, causal or not, and gives [B, heads, q_len, head_dim].
+
+    无论是否因果都能运行，输出形状为 [B, heads, q_len, head_dim]。
+    """
+    # Written down here, so that a forbidden function is seen however it was reached.
+    expect_shape(flash(student, case, operators=True), case["q"].shape, case)
+
+
+@cases("flash_one_tile")
+def test_flash_one_tile(student: Student, case: Case) -> None:
+    """In a single tile it is plain attention: products, scale, softmax, values.
+
+    只有一块时就是普通注意力：乘积、缩放、softmax、取值。
+    """
+    expect_parity(student, case)
+
+
+@cases("flash_tiles", "flash_rising", "flash_falling")
+def test_flash_tiles(student: Student, case: Case) -> None:
+    """Cut into tiles it gives what it gives in one.
+
+    分块计算与不分块的结果相同。
+    """
+    whole = flash(student, case, blocks=(case["q"].shape[2], case["k"].shape[2]))
+    tiles = flash(student, case)
+    expect_shape(whole, case["q"].shape, case)
+    why = Text(
+        "when a tile brings a new maximum, the sum and the output so far are to be scaled to it.",
+        "当某一块带来新的最大值时，目前的和与输出都要按它重新缩放。",
+    )
+    expect_same(tiles, whole, case, why)
+
+
+@cases("flash_ragged")
+def test_flash_ragged(student: Student, case: Case) -> None:
+    """Lengths that are no multiples of the blocks lose nothing and add nothing.
+
+    长度不是块大小的倍数时，既不丢失也不多算。
+    """
+    expect_parity(student, case)
+
+
+@cases("flash_core")
+def test_flash_block_sizes(student: Student, case: Case) -> None:
+    """The sizes of the blocks do not change the result.
+
+    块的大小不影响结果。
+    """
+    base = flash(student, case)
+    expect_shape(base, case["q"].shape, case)
+    why = Text("blocks only decide the order of computing.", "块只决定计算的顺序。")
+    for blocks in ((1, 1), (5, 2), (2, 64), (64, 3)):
+        what = Text(f"the output with blocks of {blocks}", f"块大小为 {blocks} 时的输出")
+        expect_same(flash(student, case, blocks=blocks), base, case, why, what)
+
+
+@cases("flash_causal")
+def test_flash_future(student: Student, case: Case) -> None:
+    """Causally, no output depends on a key or value behind it.
+
+    因果时，输出不依赖其后的键与值。
+    """
+    rows, keys = case["q"].shape[2], case["k"].shape[2]
+    before = flash(student, case)
+    why = Text(
+        "query i sees keys up to i + kv_len - q_len.",
+        "第 i 个查询能看到第 i + kv_len - q_len 个键为止。",
+    )
+    for row in (0, rows // 2, rows - 2):
+        first = row + 1 + keys - rows  # the first key that this query must not see
+        changed = {}
+        for name in "kv":
+            array = case[name].array.copy()
+            array[:, :, first:] = array[:, :, first:] * -1.5 + 0.7
+            changed[name] = Tensor.of(array)
+        after = flash(student, case, changed=changed)
+        what = Text(f"the output up to query {row}", f"到第 {row} 个查询为止的输出")
+        early = (slice(None), slice(None), slice(0, row + 1))
+        expect_same(after, before, case, why, what, part=early)
+
+
+@cases("flash_even_mask")
+def test_flash_mask(student: Student, case: Case) -> None:
+    """With as many queries as keys, query i averages values 0 to i.
+
+    查询与键一样多时，第 i 个查询对第 0 到 i 个 value 取平均。
+    """
+    expect_parity(student, case)
+
+
+@cases("flash_offset")
+def test_flash_offset(student: Student, case: Case) -> None:
+    """With more keys than queries, the last query sees all keys.
+
+    键比查询多时，最后一个查询能看到全部键。
+    """
+    expect_parity(student, case)
+
+
+@cases("flash_last_query")
+def test_flash_decode(student: Student, case: Case) -> None:
+    """A single query sees all keys, as in decoding.
+
+    单个查询能看到全部键，如解码时那样。
+    """
+    expect_parity(student, case)
+
+
+@cases("flash_value_heads")
+def test_flash_value_heads(student: Student, case: Case) -> None:
+    """Each query head gets the values of its own kv head.
+
+    每个查询头使用与其对应的键值头的值。
+    """
+    expect_parity(student, case)
+
+
+@cases("flash_key_heads")
+def test_flash_key_heads(student: Student, case: Case) -> None:
+    """Each query head looks at the keys of its own kv head.
+
+    每个查询头使用与其对应的键值头的键。
+    """
+    what = Text("the heads whose keys are zero", "键为零的那些头")
+    heads = (slice(None), slice(case["first"], case["last"]))
+    expect_parity(student, case, what=what, part=heads)
+
+
+@cases("flash_core", "flash_causal")
+def test_flash_parity(student: Student, case: Case) -> None:
+    """The numbers equal those of F.scaled_dot_product_attention.
+
+    数值与 F.scaled_dot_product_attention 一致。
+    """
+    expect_parity(student, case)
+
+
+@cases("flash_large")
+def test_flash_large(student: Student, case: Case) -> None:
+    """Scores of hundreds do not overflow.
+
+    数百大小的分数不会溢出。
+    """
+    expect_parity(student, case, limit=Limit(1e-4, 1e-3))
+
+
+@cases("flash_bfloat16")
+def test_flash_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out, with sums in float32: many small blocks lose nothing.
+
+    输入输出为 bfloat16，用 float32 累加：很多小块也不损失。
+    """
+    result = flash(student, case)
+    expect_dtype(result, "bfloat16", case)
+    expect_close(result, case["y"], case)
+
+
+@cases("flash_float16")
+def test_flash_float16(student: Student, case: Case) -> None:
+    """float16 in, float16 out, with scores that float16 could not hold.
+
+    输入输出为 float16，而分数超出 float16 的范围。
+    """
+    result = flash(student, case)
+    expect_dtype(result, "float16", case)
+    expect_close(result, case["y"], case)
+
+
+@cases("flash_causal")
+def test_flash_pure(student: Student, case: Case) -> None:
+    """It leaves its inputs alone, and the same call gives the same result.
+
+    不修改输入，相同的调用得到相同的结果。
+    """
+    first, second = flash(student, case, echo=True), flash(student, case)
+    value, args, _ = expect_items(first, 3, case)
+    for number, name in enumerate("qkv"):
+        expect_unchanged(args[number], case[name], case, Text(name, name))
+    why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
+    expect_same(second, value, case, why)
+
+
+@cases("flash_causal")
+def test_flash_batch(student: Student, case: Case) -> None:
+    """A row of a batch gives the same alone.
+
+    批次中的一行单独计算时结果相同。
+    """
+    row = slice(case["q"].shape[0] - 1, None)
+    alone = flash(student, case, changed={name: _part(case[name], row) for name in "qkv"})
+    whole = expect_shape(flash(student, case), case["y"].shape, case)
+    why = Text("rows of a batch have nothing to do with each other.", "批次中的各行互不相关。")
+    expect_same(alone, _part(whole, row), case, why, OUTPUT)

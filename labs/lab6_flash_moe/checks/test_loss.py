@@ -1,0 +1,59 @@
+"""Checks of ``load_balancing_loss``."""
+
+from __future__ import annotations
+
+from autograder.course.records import Text
+from autograder.harness.checks import Case, Result, Student, cases, expect_close, expect_shape
+from labs.lab6_flash_moe.checks.calls import blocks_of
+
+LOSS = Text("the loss", "损失")
+
+
+def _loss(student: Student, case: Case) -> Result:
+    given = {"attention_mask": case["mask"]} if "mask" in case.tensors else {}
+    return student.call("mlp.load_balancing_loss", blocks_of(case), *case["size"], **given)
+
+
+@cases("loss_one_layer")
+def test_loss_runs(student: Student, case: Case) -> None:
+    """It runs on one layer and gives a scalar.
+
+    对单层能运行，返回标量。
+    """
+    expect_shape(_loss(student, case), (), case, LOSS)
+
+
+@cases("loss_balanced")
+def test_loss_balanced(student: Student, case: Case) -> None:
+    """Where all experts are used alike, it is top_k.
+
+    所有专家使用均衡时，损失等于 top_k。
+    """
+    expect_close(_loss(student, case), case["loss"], case, LOSS)
+
+
+@cases("loss_one_layer")
+def test_loss_parity(student: Student, case: Case) -> None:
+    """On one layer it equals that of Hugging Face.
+
+    对单层，与 Hugging Face 一致。
+    """
+    expect_close(_loss(student, case), case["loss"], case, LOSS)
+
+
+@cases("loss_layers")
+def test_loss_layers(student: Student, case: Case) -> None:
+    """Several layers are averaged together, not one by one.
+
+    多层的 token 合在一起取平均，而不是逐层计算。
+    """
+    expect_close(_loss(student, case), case["loss"], case, LOSS)
+
+
+@cases("loss_masked")
+def test_loss_masked(student: Student, case: Case) -> None:
+    """Padding does not count.
+
+    填充的 token 不计入。
+    """
+    expect_close(_loss(student, case), case["loss"], case, LOSS)

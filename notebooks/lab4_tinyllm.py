@@ -1,0 +1,264 @@
+# %% [markdown]
+# # Lab 4: the whole model, in pictures · 实验 4：看得见的完整模型
+#
+# This notebook goes through lab 4 beside the handout (`labs/lab4_tinyllm/README.md`). It runs from
+# the first minute on: cells that need a function you have not written yet say so, and the rest goes
+# on. Write the function, save, and run the cell again: each cell reads your files anew. Guess first
+# what it will show.
+#
+# 本笔记本配合讲义使用，从头到尾随时可以运行：用到尚未完成的函数时，单元会给出提示并继续。
+# 写好函数并保存，再重新运行该单元即可：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
+
+# %% set-up
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import torch
+from tokenizers import Tokenizer
+
+# The course folder: this one or one above · 课程文件夹：当前目录或其上级
+ROOT = next(f for f in (Path.cwd(), *Path.cwd().parents) if (f / "labs" / "given").is_dir())
+sys.path.insert(0, str(ROOT))
+# %load_ext autograder
+from autograder.cli.notebook import verdict, your_code
+
+plt.rcParams["figure.constrained_layout.use"] = True
+
+TINY = ROOT / "labs" / "given" / "tiny_qwen3"  # a trained Qwen3 of 1.4 million parameters
+tokenizer = Tokenizer.from_file(str(TINY / "tokenizer.json"))
+
+
+def load(mine):
+    """Your whole model with the trained weights, of your attention and MLP."""
+    return mine.load_hf_checkpoint(TINY, mine.Qwen3Attention, mine.Qwen3MLP, torch.float32)
+
+
+# %% [markdown]
+# ## 1. Where everything stands · 全貌
+#
+# The modules of your model, with the names of Hugging Face, and how many parameters each part has.
+# The tiny checkpoint has everything that Qwen3-0.6B has, only less of it.
+#
+# 你的模型的模块（名字与 Hugging Face 相同）以及各部分的参数量。小检查点拥有 Qwen3-0.6B 的一切，
+# 只是更小。
+
+# %%
+with your_code("lab4") as mine:
+    sizes = {}
+    for name, parameter in load(mine).named_parameters():
+        part = name.split(".")[3] if ".layers." in name else name.split(".")[-2]
+        sizes[part] = sizes.get(part, 0) + parameter.numel()  # all layers together
+    figure, axes = plt.subplots(figsize=(7, 2.6))
+    bars = axes.barh(list(sizes), list(sizes.values()))
+    axes.bar_label(bars, labels=[f"{size:,}" for size in sizes.values()], padding=3)
+    axes.invert_yaxis()
+    axes.set(xlabel="parameters, all layers together", xlim=(0, 1_100_000))
+    axes.ticklabel_format(axis="x", style="plain")
+    plt.show()
+    print(f"in all {sum(sizes.values()):,}", verdict(sum(sizes.values()) == 1_394_336))
+
+# %% [markdown]
+# ## 2. Masks with padding · 带填充的掩码
+#
+# Three texts of different length in one batch. Rows are queries, columns keys; dark is open.
+# Shorter rows are padded on the left or on the right: a pad is seen by nobody but itself, and
+# tokens count from 0 wherever they begin. Each row of a mask has something to see, or softmax would
+# average everything.
+#
+# 一个批次中有三段长短不同的文本。行是查询，列是键，深色表示可见。较短的行在左侧或右侧填充：
+# 填充只被自己看到；token 无论从哪里开始，都从 0 数起。掩码的每一行都要能看到点什么，
+# 否则 softmax 会对一切取平均。
+
+# %%
+with your_code("lab4") as mine:
+    present = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]])  # [B, K]
+    masks = mine.build_attention_mask(present, 6, torch.float32)  # [B, 1, 6, 6]
+    positions = mine.build_position_ids(present, 6)  # [B, 6]
+    figure, grid = plt.subplots(1, 3, figsize=(10, 3.4))
+    for row, (axes, title) in enumerate(
+        zip(grid, ("no padding", "padded on the left", "padded on the right"), strict=True)
+    ):
+        axes.imshow(masks[row, 0] == 0, cmap="Blues", vmin=0, vmax=1)
+        labels = [
+            str(place) if real else "pad"
+            for place, real in zip(positions[row].tolist(), present[row].tolist(), strict=True)
+        ]
+        axes.set_xticks(range(6), labels)
+        axes.set_yticks(range(6), labels)
+        axes.set(title=title, xlabel="position of the key", ylabel="position of the query")
+    plt.show()
+    seen = (masks[:, 0] == 0).sum(dim=-1)  # [B, 6]: how many keys a query sees
+    right = [[1, 2, 3, 4, 5, 6], [1, 1, 1, 2, 3, 4], [1, 2, 3, 4, 4, 4]]
+    print("keys seen:", seen.tolist())
+    print(verdict(seen[0].tolist() == right[0] and seen[1].tolist() == right[1]))
+
+# %% [markdown]
+# With a cache the queries are the last few tokens: the picture is the lower end of the whole one.
+#
+# 有缓存时，查询是最后几个 token：图就是完整掩码的下端。
+
+# %%
+with your_code("lab4") as mine:
+    present = torch.tensor([[0, 0, 1, 1, 1, 1, 1, 1]])
+    figure, grid = plt.subplots(1, 3, figsize=(11, 3))
+    tall = mine.build_attention_mask(present, 8, torch.float32)[0, 0]  # [8, 8]
+    same = True
+    for axes, queries in zip(grid, (8, 3, 1), strict=True):
+        mask = mine.build_attention_mask(present, queries, torch.float32)[0, 0]  # [queries, 8]
+        axes.imshow(mask == 0, cmap="Blues", vmin=0, vmax=1)
+        axes.set(title=f"the last {queries} of 8 tokens", xlabel="key", yticks=range(queries))
+        same &= torch.equal(mask, tall[-queries:])
+    grid[0].set_ylabel("query")
+    plt.show()
+    print(verdict(same))
+
+# %% [markdown]
+# ## 3. The residual stream · 残差流
+#
+# Every layer *adds* to what comes in. What would the model say if it stopped early? Put the last
+# norm and the head behind every layer and look: the answer forms on the way.
+#
+# 每一层都在输入上做*加法*。如果提前停下，模型会说什么？在每一层之后接上最后的归一化和输出头：
+# 答案是一路形成的。
+
+# %%
+with your_code("lab4") as mine:
+    model = load(mine)
+    text = tokenizer.encode("He saw the white whale, and then the white")
+    states = []  # after every layer: [1, T, hidden]
+    for layer in model.model.layers:
+        layer.register_forward_hook(lambda module, given, made: states.append(made))
+    last = model(torch.tensor([text.ids]))  # [1, T, vocab]
+    words = [piece.replace("Ġ", "") for piece in text.tokens]
+    figure, axes = plt.subplots(figsize=(13, 3))
+    chances = torch.stack(
+        [torch.softmax(model.lm_head(model.model.norm(state))[0], dim=-1) for state in states]
+    )  # [layers, T, vocab]
+    best = chances.max(dim=-1)  # of each layer and place: the likeliest next token
+    image = axes.imshow(best.values, cmap="Blues", aspect="auto", vmin=0, vmax=1, alpha=0.7)
+    for layer, tokens in enumerate(best.indices.tolist()):
+        for place, token in enumerate(tokens):
+            axes.text(place, layer, tokenizer.decode([token]), ha="center", va="center")
+    axes.set_xticks(range(len(words)), words)
+    axes.set_yticks(range(4), [f"after layer {layer}" for layer in range(4)])
+    figure.colorbar(image, label="probability")
+    plt.show()
+    print(verdict(torch.equal(best.indices[-1], last[0].argmax(dim=-1))))
+
+# %% [markdown]
+# ## 4. A row must not know its neighbours · 行与行互不相干
+#
+# The same text alone, and padded on the left in a batch with a longer one: the same logits.
+# Otherwise a mask, a position, or both are wrong.
+#
+# 同一段文本，单独运行，或在左侧填充后与更长的文本同处一个批次：logit 应当相同。否则掩码或位置有错。
+
+# %%
+with your_code("lab4") as mine:
+    model = load(mine)
+    long = tokenizer.encode("There she blows! A hump like a snow-hill!").ids
+    short = tokenizer.encode("The white whale").ids
+    pads = len(long) - len(short)
+    batch = torch.tensor([long, [0] * pads + short])
+    present = torch.tensor([[1] * len(long), [0] * pads + [1] * len(short)])
+    together = model(batch, attention_mask=present)[1, pads:]  # [T, vocab]
+    alone = model(torch.tensor([short]))[0]
+    careless = model(batch)[1, pads:]  # nobody said what is padding
+    print(f"with the mask, off by    {(together - alone).abs().max():.6f}")
+    print(f"without it, off by       {(careless - alone).abs().max():.6f}")
+    print(verdict(bool((together - alone).abs().max() < 1e-3)))
+
+# %% [markdown]
+# ## 5. Choosing a token · 选择 token
+#
+# One row of logits, 4000 draws by your `sample`. Temperature bends the whole row; `top_k` keeps so
+# many; `top_p` keeps the fewest that have so much probability together: few where the model is
+# sure, many where it is not.
+#
+# 同一行 logit，用你的 `sample` 采样 4000 次。温度改变整行；`top_k` 保留固定个数；
+# `top_p` 保留概率之和达到该值的最少个数：模型有把握时少，没把握时多。
+
+# %%
+with your_code("lab4") as mine:
+    logits = load(mine)(torch.tensor([tokenizer.encode("The white").ids]))[:, -1]  # [1, vocab]
+    likely = logits[0].topk(14).indices
+    pieces = [tokenizer.decode([token]) for token in likely.tolist()]
+    ways = {
+        "temperature 1": {"temperature": 1.0},
+        "temperature 0.5": {"temperature": 0.5},
+        "top_k 4": {"temperature": 1.0, "top_k": 4},
+        "top_p 0.5": {"temperature": 1.0, "top_p": 0.5},
+    }
+    figure, grid = plt.subplots(1, 4, figsize=(14, 3), sharey=True)
+    kinds = {}
+    for axes, (name, how) in zip(grid, ways.items(), strict=True):
+        drawn = mine.sample(logits.expand(4000, -1), **how)  # [4000]
+        kinds[name] = len(drawn.unique())
+        axes.bar(range(14), (drawn[:, None] == likely).float().mean(dim=0))
+        axes.set_xticks(range(14), pieces, rotation=60, ha="right")
+        axes.set_title(f"{name}: {kinds[name]} different tokens")
+    grid[0].set_ylabel('share of 4000, after "The white"')
+    plt.show()
+    print(verdict(kinds["top_k 4"] == 4 and kinds["top_p 0.5"] < kinds["temperature 1"]))
+
+# %% [markdown]
+# ## 6. Writing · 写作
+#
+# Prefill, then one token per step. Two rows of different length in one batch, at three
+# temperatures.
+#
+# 先预填充，再逐步解码。同一批次中两行长短不同的文本，三种温度。
+
+# %%
+with your_code("lab4") as mine:
+    model = load(mine)
+    prompts = [tokenizer.encode(text).ids for text in ("The white whale", "Call me")]
+    longest = max(map(len, prompts))
+    batch = torch.tensor([[0] * (longest - len(ids)) + ids for ids in prompts])  # [2, T]
+    present = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in prompts])
+    for temperature in (0.0, 0.7, 1.3):
+        chance = torch.Generator().manual_seed(0)
+        texts = mine.generate(
+            model, batch, 30, attention_mask=present, temperature=temperature, generator=chance
+        )
+        print(f"--- temperature {temperature}")
+        for row in texts.tolist():
+            print(tokenizer.decode(row).replace("\n", " / "))
+    greedy = mine.generate(model, torch.tensor([prompts[1]]), 30)[0]
+    batched = mine.generate(model, batch, 30, attention_mask=present)[1]
+    print(verdict(batched.tolist()[-30:] == greedy.tolist()[-30:]))
+
+# %% [markdown]
+# How many tokens does each call of the model get? The prompt, and then one at a time: that is the
+# cache at work.
+#
+# 模型每次被调用时收到多少 token？先是整个提示，然后每次一个：这就是缓存的作用。
+
+# %%
+with your_code("lab4") as mine:
+    model = load(mine)
+    counts = []
+    model.register_forward_pre_hook(lambda module, given: counts.append(given[0].shape[1]))
+    mine.generate(model, torch.tensor([tokenizer.encode("The white whale").ids]), 20)
+    plt.figure(figsize=(6, 2.2))
+    plt.bar(range(len(counts)), counts)
+    plt.xlabel("call of the model")
+    plt.ylabel("new tokens")
+    plt.show()
+    print(counts, verdict(counts == [3] + [1] * 19))
+
+# %% [markdown]
+# ## 7. And now? · 接下来
+#
+# These experiments are not the checks. The next cells run those on your saved files, and give a
+# hint for what is open; asked again, the hint says more.
+#
+# 这些实验并不等于评分。下面的单元用你保存的文件运行检查，并对尚未完成的部分给出提示；再次运行，
+# 提示会更详细。
+
+# %%
+# %check lab4
+
+# %%
+# %hint lab4

@@ -1,0 +1,87 @@
+"""Cases of softmax and of the causal mask."""
+
+from __future__ import annotations
+
+import torch
+
+from autograder.course.records import Text
+from autograder.reference import oracle_foundations as oracle
+from autograder.reference.recipes import Draft, Draw, draft, recipe
+
+INFINITE = float("inf")
+SHAPES = ((3, 5, 7), (4, 2, 9), (6, 3, 5), (2, 7, 4))
+
+
+def _drafted(x: torch.Tensor, en: str, zh: str) -> Draft:
+    shape = list(x.shape)
+    about = Text(f"{en}x {shape}, dim -1", f"{zh}x {shape}，dim -1")
+    return draft(about, {"x": x, "y": oracle.softmax(x, -1)})
+
+
+@recipe()
+def softmax_last(draw: Draw) -> Draft:
+    return _drafted(draw.normal(*draw.pick(SHAPES), scale=2.0), "", "")
+
+
+@recipe()
+def softmax_axes(draw: Draw) -> Draft:
+    """Every axis, counted from both ends."""
+    x = draw.normal(*draw.pick(SHAPES), scale=2.0)
+    about = Text(f"x {list(x.shape)}, every dim", f"x {list(x.shape)}，每个 dim")
+    results = {f"y{dim}": oracle.softmax(x, dim) for dim in range(x.ndim)}
+    return draft(about, {"x": x} | results)
+
+
+@recipe()
+def softmax_large(draw: Draw) -> Draft:
+    """Rows around +10,000 and around -10,000: each needs the maximum of its own row."""
+    rows, columns = draw.pick(((4, 7), (6, 5), (3, 9)))
+    x = draw.normal(2, rows, columns, scale=2.0)
+    x[0, ::2] += 1e4
+    x[0, 1::2] -= 1e4
+    x[1, 0] = draw.uniform(columns, low=-1e4, high=1e4)
+    return _drafted(x, "logits of ±10,000: ", "logits 为 ±10,000：")
+
+
+@recipe()
+def softmax_blocked(draw: Draw) -> Draft:
+    """Some logits are -inf, at least one of each row is not."""
+    x = draw.normal(*draw.pick(SHAPES))
+    blocked = draw.uniform(*x.shape, low=0, high=1) < 0.4
+    blocked[..., draw.integer(0, x.shape[-1] - 1)] = False
+    return _drafted(
+        x.masked_fill(blocked, -INFINITE), "some logits -inf: ", "部分 logits 为 -inf："
+    )
+
+
+@recipe()
+def softmax_bfloat16(draw: Draw) -> Draft:
+    x = draw.normal(*draw.pick(SHAPES), scale=2.0).bfloat16()
+    made = _drafted(x, "bfloat16: ", "bfloat16：")
+    return draft(made.about, made.tensors, dtype="bfloat16")
+
+
+def _mask(q_len: int, kv_len: int) -> Draft:
+    about = Text(
+        f"{q_len} queries, {kv_len} keys", f"{q_len} 个查询（query），{kv_len} 个键（key）"
+    )
+    allowed = oracle.causal_mask(q_len, kv_len)
+    return draft(about, {"allowed": allowed}, q_len=q_len, kv_len=kv_len)
+
+
+@recipe()
+def mask_square(draw: Draw) -> Draft:
+    length = draw.pick((5, 7, 11, 4))
+    return _mask(length, length)
+
+
+@recipe()
+def mask_rectangular(draw: Draw) -> Draft:
+    """Fewer queries than keys: the queries are the last ones."""
+    q_len, kv_len = draw.pick(((3, 7), (2, 9), (5, 6), (4, 11)))
+    return _mask(q_len, kv_len)
+
+
+@recipe()
+def mask_single(draw: Draw) -> Draft:
+    return _mask(1, draw.pick((6, 1, 9, 13)))

@@ -1,0 +1,73 @@
+"""Cases of the student's own attention and MLP: what lab 2 promised, and the cache."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import torch
+
+from autograder.reference import oracle, oracle_model
+from autograder.reference.recipes import Draft, Draw, draft, recipe
+
+from .sizes import (
+    about_sizes,
+    attention_weights,
+    left_padded,
+    mlp_weights,
+    pieces_of,
+    prefixed,
+    sizes,
+)
+
+LAYER = 1  # its number: another one than 0, so that a number that is lost shows
+
+
+@recipe()
+def own_attention(draw: Draw) -> Draft:
+    """Causal attention over several pieces; the mask is given too, for those who want it."""
+    config, tokens, batch = sizes(draw)
+    weights = attention_weights(draw, config)
+    x, pieces = draw.normal(batch, tokens, config.hidden_size), pieces_of(draw, tokens)
+    joined = " + ".join(map(str, pieces))
+    about = about_sizes(config, tokens, batch, f"in pieces of {joined}: ", f"分为 {joined}：")
+    mask = torch.full((1, 1, tokens, tokens), oracle_model.NARROWEST).triu(1)
+    tensors = {"x": x, "mask": mask, "y": oracle.attention(config, weights, x)}
+    tensors["positions"] = torch.arange(tokens)
+    return draft(about, tensors | prefixed(weights), asdict(config), pieces=pieces, layer=LAYER)
+
+
+@recipe()
+def own_attention_uniform(draw: Draw) -> Draft:
+    """Keys of zero, no mask given: every token averages all tokens before it, cached or not."""
+    config, tokens, batch = sizes(draw)
+    weights = attention_weights(draw, config)
+    weights["k_proj.weight"] = torch.zeros_like(weights["k_proj.weight"])
+    value = weights["v_proj.weight"][: config.head_dim]
+    weights["v_proj.weight"] = value.repeat(config.num_key_value_heads, 1)
+    x, pieces = draw.normal(batch, tokens, config.hidden_size), pieces_of(draw, tokens)
+    about = about_sizes(config, tokens, batch, "k_proj of zeros: ", "k_proj 全为零：")
+    tensors = {"x": x, "y": oracle.attention(config, weights, x)}
+    return draft(about, tensors | prefixed(weights), asdict(config), pieces=pieces, layer=LAYER)
+
+
+@recipe()
+def own_attention_padded(draw: Draw) -> Draft:
+    config, tokens, batch = sizes(draw)
+    weights, keep = attention_weights(draw, config), left_padded(draw, batch, tokens)
+    x = draw.normal(batch, tokens, config.hidden_size)
+    mask, positions = oracle_model.mask_of(keep), oracle_model.positions_of(keep)
+    about = about_sizes(config, tokens, batch, "left-padded rows: ", "左侧填充的各行：")
+    y = oracle.attention(config, weights, x, mask, positions)
+    tensors = {"x": x, "y": y, "mask": mask, "positions": positions, "keep": keep.bool()}
+    pieces = [tokens - 3, 1, 1, 1]
+    return draft(about, tensors | prefixed(weights), asdict(config), pieces=pieces, layer=LAYER)
+
+
+@recipe()
+def own_mlp(draw: Draw) -> Draft:
+    config, tokens, batch = sizes(draw)
+    weights = mlp_weights(draw, config)
+    x = draw.normal(batch, tokens, config.hidden_size)
+    about = about_sizes(config, tokens, batch)
+    tensors = {"x": x, "y": oracle.mlp(weights, x), **prefixed(weights)}
+    return draft(about, tensors, asdict(config))

@@ -1,0 +1,127 @@
+"""Cases of choosing one token: what is likeliest, and how often each token has to come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from autograder.course.records import Text
+from autograder.reference.recipes import Draft, Draw, draft, recipe
+
+ROWS = 8000  # how often a row is drawn; shares are then good to about 2 %
+# Shares of the tokens in falling order. No sum of neighbours lies near a top_p used below.
+SHARES = (
+    (0.34, 0.25, 0.17, 0.10, 0.08, 0.04, 0.02),
+    (0.41, 0.20, 0.15, 0.12, 0.07, 0.05),
+    (0.30, 0.26, 0.18, 0.13, 0.09, 0.03, 0.01),
+)
+
+
+def chances(
+    logits: torch.Tensor, temperature: float, top_k: int | None = None, top_p: float = 1.0
+) -> torch.Tensor:
+    """Probability ``[vocab]`` of every token, float64: temperature, then top_k, then top_p."""
+    shares = (logits.double() / temperature).softmax(-1)
+    order = shares.argsort(descending=True)
+    if top_k is not None:
+        shares[order[top_k:]] = 0
+        shares = shares / shares.sum()
+    kept, total = 0, 0.0
+    while kept < len(order) and total < top_p - 1e-9:
+        total += float(shares[order[kept]])
+        kept += 1
+    if top_p < 1:
+        shares[order[max(kept, 1) :]] = 0
+    return shares / shares.sum()
+
+
+def _logits(draw: Draw, temperature: float) -> torch.Tensor:
+    """Logits ``[vocab]`` in a random order, whose shares at ``temperature`` are those listed."""
+    shares = torch.tensor(draw.pick(SHARES))
+    return (shares.log() * temperature + 0.7)[draw.permutation(len(shares))]
+
+
+def _drafted(
+    logits: torch.Tensor,
+    en: str,
+    zh: str,
+    temperature: float,
+    **settings: Any,
+) -> Draft:
+    known = {key: value for key, value in settings.items() if key in ("top_k", "top_p")}
+    tensors = {"logits": logits, "shares": chances(logits, temperature, **known)}
+    options = {"temperature": temperature, **known}
+    return draft(Text(en, zh), tensors, rows=ROWS, options=options)
+
+
+@recipe()
+def sample_greedy(draw: Draw) -> Draft:
+    batch, vocab = draw.pick(((5, 13), (4, 17), (7, 11)))
+    logits = torch.stack([draw.permutation(vocab).float() for _ in range(batch)]) * 0.3 - 2
+    about = Text(f"logits [{batch}, {vocab}]", f"logits [{batch}, {vocab}]，形状如上")
+    return draft(about, {"logits": logits, "y": logits.argmax(-1)})
+
+
+@recipe()
+def sample_temperature(draw: Draw) -> Draft:
+    warm = draw.pick((0.6, 0.5, 1.7))
+    logits = _logits(draw, 1.0)
+    return _drafted(logits, f"temperature {warm}", f"temperature 为 {warm}", warm)
+
+
+@recipe()
+def sample_plain(draw: Draw) -> Draft:
+    return _drafted(_logits(draw, 1.0), "temperature 1", "temperature 为 1", 1.0)
+
+
+@recipe()
+def sample_top_k(draw: Draw) -> Draft:
+    k = draw.pick((3, 2, 4))
+    return _drafted(_logits(draw, 1.0), f"top_k {k}", f"top_k 为 {k}", 1.0, top_k=k)
+
+
+@recipe()
+def sample_top_k_all(draw: Draw) -> Draft:
+    """More than there are: all stay."""
+    return _drafted(_logits(draw, 1.0), "top_k 50", "top_k 为 50", 1.0, top_k=50)
+
+
+@recipe()
+def sample_top_p(draw: Draw) -> Draft:
+    p = draw.pick((0.7, 0.68, 0.71))
+    return _drafted(_logits(draw, 1.0), f"top_p {p}", f"top_p 为 {p}", 1.0, top_p=p)
+
+
+@recipe()
+def sample_top_p_small(draw: Draw) -> Draft:
+    """Less than the likeliest alone has: that one stays."""
+    p = draw.pick((0.0, 0.05, 0.1))
+    return _drafted(_logits(draw, 1.0), f"top_p {p}", f"top_p 为 {p}", 1.0, top_p=p)
+
+
+@recipe()
+def sample_warm_top_p(draw: Draw) -> Draft:
+    """The temperature comes first: it decides which tokens top_p keeps."""
+    logits = _logits(draw, 2.0)
+    en, zh = "temperature 2, top_p 0.7", "temperature 为 2，top_p 为 0.7"
+    return _drafted(logits, en, zh, 2.0, top_p=0.7)
+
+
+@recipe()
+def sample_top_k_top_p(draw: Draw) -> Draft:
+    """Among three tokens two have the share that top_p asks for; among all of them three."""
+    logits = torch.tensor((0.35, 0.25, 0.20, 0.12, 0.08)).log()[draw.permutation(5)]
+    en, zh = "top_k 3, top_p 0.7", "top_k 为 3，top_p 为 0.7"
+    return _drafted(logits, en, zh, 1.0, top_k=3, top_p=0.7)
+
+
+@recipe()
+def sample_rows(draw: Draw) -> Draft:
+    """One likeliest token far ahead in every row, another one in each: chance has no say."""
+    batch, vocab = draw.pick(((6, 11), (5, 13), (7, 17)))
+    logits = draw.normal(batch, vocab)
+    best = draw.permutation(vocab)[:batch]
+    logits[torch.arange(batch), best] += 60
+    about = Text("every row has its own sure token", "每行各有一个几乎确定的 token")
+    return draft(about, {"logits": logits, "y": best})

@@ -1,0 +1,80 @@
+"""Cases of the router, and tokens whose experts leave no doubt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from autograder.course.records import Text
+from autograder.reference import oracle_moe
+from autograder.reference.recipes import Draft, Draw, draft, recipe
+
+# hidden, intermediate, experts, top_k, batch, tokens: all distinct, top_k above 2
+SIZES = (
+    (20, 14, 7, 3, 4, 5),
+    (24, 10, 9, 4, 2, 7),
+    (18, 12, 8, 3, 5, 4),
+    (22, 16, 6, 4, 3, 5),
+)
+LEAD = 0.02  # between the logits of the last expert chosen and the first that is not
+TRIES = 200
+
+
+def routed(
+    draw: Draw, weight: torch.Tensor, top_k: int, rows: int, *, lead: float = LEAD
+) -> torch.Tensor:
+    """Tokens ``[rows, hidden]`` in the dtype of ``weight``, none with a tie at any place up to
+    the ``top_k``-th."""
+    x = draw.normal(rows, weight.shape[1]).to(weight.dtype)
+    for _ in range(TRIES):
+        ordered = (x.double() @ weight.double().T).sort(-1, descending=True).values
+        unsure = (ordered[:, :top_k] - ordered[:, 1 : top_k + 1]).amin(-1) < lead
+        if not unsure.any():
+            return x
+        x[unsure] = draw.normal(int(unsure.sum()), weight.shape[1]).to(weight.dtype)
+    raise ValueError("no tokens without ties were found; lower the lead")
+
+
+def gate_of(draw: Draw, experts: int, hidden: int) -> torch.Tensor:
+    """A router's weight whose probabilities are neither flat nor all in one place."""
+    return draw.normal(experts, hidden, scale=1.3 * hidden**-0.5)
+
+
+def described(draw: Draw, en: str = "", zh: str = "") -> tuple[tuple[int, ...], Text]:
+    """Sizes, and a case in words."""
+    sizes = draw.pick(SIZES)
+    hidden, inner, experts, top_k, *_ = sizes
+    about = Text(
+        f"{en}hidden {hidden}, intermediate {inner}, {top_k} of {experts} experts",
+        f"{zh}hidden {hidden}，intermediate {inner}，{experts} 个专家中选 {top_k} 个",
+    )
+    return sizes, about
+
+
+def _drafted(draw: Draw, en: str, zh: str, *, norm: bool, **options: Any) -> Draft:
+    (hidden, _, experts, top_k, batch, tokens), about = described(draw, en, zh)
+    dtype = options.get("dtype", "float32")
+    weight = gate_of(draw, experts, hidden).to(getattr(torch, dtype))
+    lead = 0.15 if dtype == "bfloat16" else LEAD
+    x = routed(draw, weight, top_k, batch * tokens, lead=lead)
+    logits = x.double() @ weight.double().T
+    shares, chosen = oracle_moe.route(logits, top_k, norm=norm)
+    dense = torch.zeros_like(logits).scatter_(1, chosen, shares)
+    tensors = {"x": x, "w.weight": weight, "logits": logits, "dense": dense}
+    return draft(about, tensors, size=[hidden, experts, top_k], norm=norm, **options)
+
+
+@recipe()
+def router_plain(draw: Draw) -> Draft:
+    return _drafted(draw, "norm_topk_prob False: ", "norm_topk_prob 为 False：", norm=False)
+
+
+@recipe()
+def router_normed(draw: Draw) -> Draft:
+    return _drafted(draw, "norm_topk_prob True: ", "norm_topk_prob 为 True：", norm=True)
+
+
+@recipe()
+def router_bfloat16(draw: Draw) -> Draft:
+    return _drafted(draw, "bfloat16: ", "bfloat16：", norm=False, dtype="bfloat16")

@@ -1,0 +1,69 @@
+"""Banks of fingerprints: built from a list of mistakes, proved, and found stale."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograder.authoring import build, fingerprints, prove_banks
+from autograder.authoring.place import Place
+from autograder.diagnosis import bank
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB = "lab2_qwen3_block"
+KEPT = ("no_scale", "scale_inverted", "relu")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A copy of the lab with three of its mistakes, and no banks."""
+    ignore = shutil.ignore_patterns("__pycache__", "tiny_qwen3", "*.bank")
+    for name in ("labs", "solutions"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignore)
+    made = Place(tmp_path, LAB)
+    text = made.misconceptions.read_text(encoding="utf-8")
+    head, *entries = re.split(r"(?=^\[\[misconception\]\]$)", text, flags=re.M)
+    kept = [entry for entry in entries if re.search(r'^id = "(.*)"$', entry, re.M)[1] in KEPT]
+    groups = {re.search(r'^group = "(.*)"$', entry, re.M)[1] for entry in kept}
+    tables = re.split(r"(?=^\[\[)", head, flags=re.M)
+    wanted = [
+        table
+        for table in tables
+        if not table.startswith("[[class]]")
+        and (not table.startswith("[[section]]") or any(f'"{g}"' in table for g in groups))
+    ]
+    made.misconceptions.write_text("".join((*wanted, *kept)), encoding="utf-8")
+    return made
+
+
+@pytest.mark.slow
+def test_banks_are_built_proved_and_found_stale(place: Place) -> None:
+    assert [line.split()[0] for line in build.banks(place)] == ["written", "written"]
+    singles, pairs = bank.load(place.fingerprints), bank.load(place.pairs)
+    assert set(singles.classes) == set(KEPT)
+    assert {c for p in singles.exercises.values() for c in p.mistakes} == {(n,) for n in KEPT}
+    assert set(singles.courses) == {"lab2.attention", "lab2.mlp"}
+    # Two scales stand in one line and cannot be combined; the other two never meet in an exercise.
+    assert pairs.exercises == {}
+    assert list(prove_banks.stale(place)) == []
+    assert [line.split()[0] for line in build.banks(place)] == ["unchanged", "unchanged"]
+
+    # A library that computes otherwise leaves all sources as they are.
+    prints = singles.exercises["lab2.mlp"]
+    other = bank.Bank(
+        {"lab2.mlp": replace(prints, vectors=np.roll(prints.vectors, 1, axis=1))},
+        singles.classes,
+        singles.made_of,
+    )
+    place.fingerprints.write_bytes(bank.dump(other))
+    assert ["relu answers otherwise now" in found for found in prove_banks.stale(place)] == [True]
+
+    checks = place.folder / "checks" / "test_mlp.py"
+    checks.write_text(checks.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place))
+    assert any("not made of" in found for found in prove_banks.stale(place))

@@ -1,0 +1,208 @@
+"""The students' copy: everything that they need, nothing that gives an answer away, equal bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from autograder.authoring import release, student_parts
+from autograder.authoring.place import read
+from autograder.authoring.release import ReleaseError
+from autograder.authoring.student_parts import PartsError
+from autograder.course import handed_out, labfile
+from autograder.course.labfile import ROOT
+
+LABS = [labfile.load(path.parent) for path in sorted((ROOT / "labs").glob("*/lab.toml"))]
+COMMANDS = ("test", "watch", "hint", "debug", "spot", "chat", "carry", "reset", "report", "doctor")
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
+    return release.contents(ROOT)
+
+
+def test_nothing_in_it_gives_an_answer_away(files: dict[str, bytes]) -> None:
+    assert list(release.leaks(files, ROOT)) == []
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        r"solutions/",
+        r"tests/",
+        r"benchmarks/",
+        r"examples/",
+        r"autograder/authoring/",
+        r"autograder/reference/(oracle|hf|recipes|build|compat|interleaved)",
+        r"autograder/grading/(trials|prepare|secret|report_)",
+        r"autograder/cli/(grade|class_run|again|instructor|doctor\.py)",
+        r".*(pairs\.bank|misconceptions\.toml|spot\.toml|report\.toml)$",
+        r".*/?\.git/",
+    ],
+)
+def test_what_is_not_for_students_is_not_there(files: dict[str, bytes], forbidden: str) -> None:
+    kept = {f"autograder/course/messages/{name}.toml" for name in ("report", "spot")}  # sentences
+    assert [path for path in files if re.match(forbidden, path) and path not in kept] == []
+
+
+def test_everything_is_there_that_a_student_holds_in_hands(files: dict[str, bytes]) -> None:
+    wanted = {"README.md", "README.zh-CN.md", "AGENTS.md", "Makefile", "pyproject.toml", "LICENSE"}
+    wanted |= {"report_template.md", "report_template.zh-CN.md", "constraints.txt", ".gitignore"}
+    wanted |= {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
+    for lab in LABS:
+        names = ("lab.toml", "README.md", "cases.safetensors", "fingerprints.bank", *lab.files)
+        wanted |= {f"labs/{lab.name}/{name}" for name in names}
+    assert wanted <= files.keys()
+
+
+def test_the_files_to_work_in_are_as_they_are_handed_out(files: dict[str, bytes]) -> None:
+    for lab in LABS:
+        for name in lab.files:
+            assert handed_out.is_untouched(files[f"labs/{lab.name}/{name}"].decode())
+
+
+def test_a_solved_lab_in_the_checkout_is_handed_out_open(copy: Path) -> None:
+    lab = LABS[1]
+    shutil.copy(ROOT / "solutions" / lab.name / "mlp.py", copy / "labs" / lab.name)
+    assert handed_out.is_untouched(release.contents(copy)[f"labs/{lab.name}/mlp.py"].decode())
+
+
+def test_equal_sources_give_equal_bytes(files: dict[str, bytes], tmp_path: Path) -> None:
+    packed = []
+    for name in ("first", "second"):
+        made = dict(reversed(files.items())) if name == "second" else files
+        _, path = release.write(dict(sorted(made.items())), "1.0", tmp_path / name)
+        packed.append(path.read_bytes())
+    assert packed[0] == packed[1]
+    with zipfile.ZipFile(path) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        names = [name.removeprefix(f"{release.NAME}/") for name in archive.namelist()]
+    assert names == sorted(files)
+
+
+def test_a_folder_that_is_no_release_stays(files: dict[str, bytes], tmp_path: Path) -> None:
+    folder, _ = release.write({"pyproject.toml": b"", "x/y": b"1"}, "1.0", tmp_path)
+    (folder / ".git").mkdir()
+    with pytest.raises(ReleaseError, match="not a folder of a release"):
+        release.write({"pyproject.toml": b""}, "1.0", tmp_path)
+    assert (folder / "x" / "y").exists()
+
+
+# ------------------------------------------------------------------------------ what would leak
+
+
+def test_a_line_of_a_solution_is_found_wherever_it_stands(files: dict[str, bytes]) -> None:
+    line = "return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))"
+    assert line in read(ROOT / "solutions" / "lab2_qwen3_block" / "mlp.py")
+    cell = '{"cells": [{"source": ["x = \\"1\\"\\n", "' + line + '"]}]}'
+    for path, text in (("labs/lab9/README.md", line), ("notebooks/x.ipynb", cell)):
+        (found,) = release.leaks({**files, path: text.encode()}, ROOT)
+        assert path in found and line in found
+
+
+@pytest.mark.parametrize(
+    "path", ["autograder/reference/oracle_model.py", "autograder/authoring/build.py"]
+)
+def test_a_module_that_slips_in_is_named(files: dict[str, bytes], path: str) -> None:
+    (found,) = release.leaks({**files, path: b""}, ROOT)
+    assert found == f"{path}: students must not get it"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the sources that a release reads."""
+    ignore = shutil.ignore_patterns("__pycache__", "*.bank", "cases.safetensors", "tiny_qwen3")
+    for name in ("autograder", "labs", "solutions", "notebooks", "student"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignore)
+    for name in (*release.ALIKE, "Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def test_an_import_of_what_students_must_not_get_is_refused(copy: Path) -> None:
+    hint = copy / "autograder" / "cli" / "hint.py"
+    inside = "\n\ndef more() -> None:\n    from autograder.reference.oracle_model import logits\n"
+    hint.write_text(read(hint) + inside, encoding="utf-8")
+    with pytest.raises(PartsError, match=r"cli\.hint imports autograder\.reference\.oracle_model"):
+        student_parts.parts(copy)
+
+
+def test_modules_come_by_import_by_name_and_by_what_checks_import(copy: Path) -> None:
+    for name in ("one", "two", "three"):
+        (copy / "autograder" / "course" / f"{name}.py").write_text("")
+    hint = copy / "autograder" / "cli" / "hint.py"
+    told = "\n\ndef more() -> str:\n    import autograder.course.one\n"
+    told += "    return 'autograder.course.two'\n"
+    hint.write_text(read(hint) + told, encoding="utf-8")
+    check = next((copy / "labs" / LABS[0].name / "checks").glob("test_*.py"))
+    check.write_text(read(check) + "\nfrom autograder.course import three\n", encoding="utf-8")
+    found = student_parts.parts(copy)
+    assert {f"autograder.course.{name}" for name in ("one", "two", "three")} <= found.keys()
+    assert "autograder.course.one" not in student_parts.parts(ROOT)
+
+
+# ------------------------------------------------------------------------------ the Makefile
+
+
+def test_the_makefile_has_what_students_need_and_no_more(files: dict[str, bytes]) -> None:
+    text = files["Makefile"].decode()
+    targets = set(re.findall(r"^([a-z][\w-]*):", text, re.MULTILINE))
+    assert targets == {"menu", "help", "setup", "notebook", *COMMANDS} or targets == {
+        "menu",
+        "setup",
+        "notebook",
+        *COMMANDS,
+    }
+    for word in ("READY_DEV", "$(RUN) grade", "solutions", "audit", "WEIGHTS=", "instructors>"):
+        assert word not in text
+    assert all(f"make {name}" in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "text", ["# <instructors>\na\n", "# </instructors>\n", "# <instructors>\n# <instructors>\n"]
+)
+def test_marks_that_do_not_pair_up_are_named(text: str) -> None:
+    with pytest.raises(ReleaseError, match="Makefile"):
+        release.makefile(text)
+
+
+def test_students_install_the_core_and_their_extras(files: dict[str, bytes]) -> None:
+    ours = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    theirs = tomllib.loads(files["pyproject.toml"].decode())["project"]
+    assert theirs["dependencies"] == ours["dependencies"]
+    assert set(theirs["optional-dependencies"]) == {"chat", "notebooks"}
+    assert theirs["version"] == ours["version"] == release.version(ROOT)
+
+
+# ------------------------------------------------------------------------------ it runs
+
+
+def test_it_knows_the_commands_of_students_alone(files: dict[str, bytes], tmp_path: Path) -> None:
+    folder, _ = release.write(files, "1.0", tmp_path)
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    modules = [m for m in student_parts.parts(ROOT) if not m.endswith("__main__")]
+    script = f"import importlib\nfor m in {modules!r}:\n    importlib.import_module(m)\n"
+    for arguments in (["-c", script], ["-m", "autograder", "--help"]):
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    shown = set(re.findall(r"^    ([a-z-]+) ", done.stdout, re.MULTILINE))
+    assert shown == set(COMMANDS)
+
+
+def test_assistants_are_told_in_both_languages(files: dict[str, bytes]) -> None:
+    text = files["AGENTS.md"].decode()
+    assert "body of a TODO" in text and "TODO 的内容" in text

@@ -1,0 +1,110 @@
+"""What notebooks use: a TODO is a sentence, files are read anew, magics do what make does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder.cli import notebook
+from autograder.course import labfile
+from autograder.course.labfile import ROOT
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lab 2 of its own, with nothing written."""
+    folder = tmp_path / "lab2_qwen3_block"
+    shutil.copytree(ROOT / "labs" / folder.name, folder)
+    monkeypatch.setattr(labfile, "find_lab", lambda name: folder)
+    return folder
+
+
+def test_a_todo_is_one_sentence_in_both_languages(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with notebook.your_code("lab2") as mine:
+        mine.rotate_half(None)
+        print("not reached")
+    said = capsys.readouterr().out
+    assert said.count("\n") == 2 and said.startswith(f"{notebook.TODO}: lab2.rotate_half.")
+    assert "save, and run this cell again." in said and "请在 labs/lab2_qwen3_block" in said
+    assert "attention" not in sys.modules
+
+
+def test_a_cell_reads_the_files_anew(lab: Path) -> None:
+    for number in (1, 2):
+        (lab / "mlp.py").write_text(f"number = {number}\n", encoding="utf-8")
+        with notebook.your_code("lab2") as mine:
+            assert mine.number == number
+
+
+def test_an_error_of_the_student_is_shown_as_python_shows_it(lab: Path) -> None:
+    (lab / "mlp.py").write_text("def broken():\n    return [][1]\n", encoding="utf-8")
+    with pytest.raises(IndexError), notebook.your_code("lab2") as mine:
+        mine.broken()
+    (lab / "mlp.py").write_text("def other():\n    raise NotImplementedError('x')\n")
+    with pytest.raises(NotImplementedError), notebook.your_code("lab2") as mine:
+        mine.other()
+    assert "mlp" not in sys.modules
+
+
+def test_a_cell_shows_the_same_every_time(lab: Path) -> None:
+    import torch
+
+    drawn = []
+    for _ in range(2):
+        with notebook.your_code("lab2"):
+            weight = torch.nn.Linear(2, 2).weight
+            drawn.append((weight * 1).tolist())
+            assert not (weight * 1).requires_grad
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("lab4", ["--lab", "lab4"]),
+        ("3 rotary", ["--lab", "3", "-k", "rotary"]),
+        ("", ["--lab", "5"]),
+        ("lab5.qkv", ["--lab", "5", "-k", "lab5.qkv"]),
+    ],
+)
+def test_magics_are_the_commands_of_the_command_line(
+    line: str,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        return subprocess.CompletedProcess(
+            command, 1, "next: python -m autograder test --lab 2 -k mlp\n"
+            "stuck? python -m autograder hint --lab 2\n"
+        )  # fmt: skip
+
+    monkeypatch.setattr(notebook, "_last", "5")
+    monkeypatch.setattr(subprocess, "run", run)
+    notebook.check(line)
+    assert asked == [[sys.executable, "-m", "autograder", "test", *words]]
+    assert capsys.readouterr().out == "next: %check lab2 mlp\nstuck? %hint lab2\n"
+
+
+def test_the_extension_costs_nothing_until_it_is_loaded() -> None:
+    code = (
+        "import sys, autograder\n"
+        "assert not [name for name in sys.modules if name.startswith('autograder.')]\n"
+        "class Shell(dict):\n"
+        "    def register_magic_function(self, function, kind, name):\n"
+        "        self[name] = kind\n"
+        "shell = Shell()\n"
+        "autograder.load_ipython_extension(shell)\n"
+        "assert shell == {'check': 'line', 'hint': 'line'}\n"
+        "assert not {'torch', 'IPython', 'matplotlib'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

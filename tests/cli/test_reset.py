@@ -1,0 +1,78 @@
+"""``reset``: the files come back as they were handed out, and nobody's work is lost."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from autograder.authoring import stubs
+from autograder.cli import reset
+from autograder.cli.main import main
+from autograder.course import handed_out, labfile
+from autograder.course.labfile import ROOT
+
+LAB = labfile.load(labfile.find_lab("2"))
+ORIGINAL = stubs.stubs(LAB)
+WORK = (ROOT / "solutions" / LAB.name / "mlp.py").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A student's folder: one file is work, the other is untouched."""
+    monkeypatch.setattr(reset, "BACKUPS", tmp_path / "backups")
+    monkeypatch.delenv("AUTOGRADER_MAKE", raising=False)
+    place = tmp_path / "mine"
+    place.mkdir()
+    (place / "attention.py").write_text(ORIGINAL["attention.py"], encoding="utf-8")
+    (place / "mlp.py").write_text(WORK, encoding="utf-8")
+    return place
+
+
+def test_work_is_kept_and_the_place_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reset", "--folder", str(folder), "--lang", "en"]) == 0
+    (kept,) = (folder.parent / "backups").rglob("*.py")
+    assert kept.read_text(encoding="utf-8") == WORK and kept.name == "mlp.py"
+    assert (folder / "mlp.py").read_text(encoding="utf-8") == ORIGINAL["mlp.py"]
+    said = capsys.readouterr().out
+    assert str(kept) in said and "unchanged" in said and "test --lab 2" in said
+
+
+def test_one_file_alone_and_in_chinese(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "attention.py").write_text("x = 1\n", encoding="utf-8")
+    assert main(["reset", "-k", "mlp", "--folder", str(folder), "--lang", "zh"]) == 0
+    assert (folder / "attention.py").read_text(encoding="utf-8") == "x = 1\n"
+    assert "已保留你的文件" in capsys.readouterr().out
+    assert main(["reset", "-k", "nothing", "--folder", str(folder)]) == 2
+    assert "no file of lab2_qwen3_block: attention.py, mlp.py" in capsys.readouterr().err
+
+
+def test_a_file_that_is_gone_comes_back(folder: Path) -> None:
+    (folder / "mlp.py").unlink()
+    assert main(["reset", "--folder", str(folder)]) == 0
+    assert (folder / "mlp.py").read_text(encoding="utf-8") == ORIGINAL["mlp.py"]
+    assert not (folder.parent / "backups").exists()
+
+
+def test_a_students_copy_carries_its_own_originals(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = tmp_path / "labs" / LAB.name
+    shutil.copytree(LAB.folder, lab, ignore=shutil.ignore_patterns("*.bank", "__pycache__"))
+    (lab / handed_out.FILE).write_text(handed_out.dump({**ORIGINAL, "mlp.py": "# ours\n"}))
+    monkeypatch.setattr(labfile, "find_lab", lambda name: lab)
+    monkeypatch.setattr(reset, "STUBS", "autograder_is_not_here.stubs")
+    assert main(["reset", "--folder", str(folder)]) == 0
+    assert (folder / "mlp.py").read_text(encoding="utf-8") == "# ours\n"
+
+
+def test_where_there_are_no_originals_nothing_is_touched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reset, "STUBS", "autograder_is_not_here.stubs")
+    assert main(["reset", "--folder", str(folder)]) == 1
+    assert (folder / "mlp.py").read_text(encoding="utf-8") == WORK
+    assert "handed_out.json" in capsys.readouterr().err

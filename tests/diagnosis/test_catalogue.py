@@ -1,0 +1,196 @@
+"""The reader of a catalogue of misconceptions, and the patching."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograder.course.records import Misconception, Text
+from autograder.diagnosis.misconceptions import (
+    Catalogue,
+    MisconceptionError,
+    Section,
+    apply,
+    load,
+)
+
+ENTRY = '''
+[[misconception]]
+id = "one"
+source_ids = ["K05"]
+group = "causal mask"
+class = "one"
+file = "attention.py"
+families = ["causal mask"]
+name.en = "a name"
+name.zh = "名字"
+sees.en = "a sight"
+sees.zh = "现象"
+hint.en = "a hint"
+hint.zh = "提示"
+source = "https://example.org/1"
+[[misconception.patch]]
+old = """triu(1)"""
+new = """triu(2)"""
+'''
+SECTION = """
+[[section]]
+group = "causal mask"
+title.en = "a title"
+title.zh = "标题"
+anchor = "a-title"
+"""
+CLASS = """
+[[class]]
+id = "both"
+name.en = "a class"
+name.zh = "类名"
+sees.en = "its sight"
+sees.zh = "它的现象"
+hint.en = "its hint"
+hint.zh = "它的提示"
+"""
+FILE = ENTRY + SECTION
+# Two entries of one class, which therefore has words of its own.
+PAIR = (
+    ENTRY.replace('class = "one"', 'class = "both"').replace('source = "https://example.org/1"', "")
+    + ENTRY.replace('"one"', '"two"').replace('class = "two"', 'class = "both"')
+    + CLASS
+    + SECTION
+)
+
+
+def read(tmp_path: Path, text: str) -> Catalogue:
+    path = tmp_path / "misconceptions.toml"
+    path.write_text(text, encoding="utf-8")
+    return load(path)
+
+
+def test_an_entry_is_read(tmp_path: Path) -> None:
+    (one,) = read(tmp_path, FILE).entries
+    assert (one.id, one.class_name, one.source) == ("one", "one", "https://example.org/1")
+    assert (one.sees.en, one.sees.zh) == ("a sight", "现象")
+    assert [(p.old, p.new) for p in one.patches] == [("triu(1)", "triu(2)")]
+
+
+def test_source_may_be_left_out_and_new_be_empty(tmp_path: Path) -> None:
+    text = FILE.replace('source = "https://example.org/1"\n', "").replace("triu(2)", "")
+    (one,) = read(tmp_path, text).entries
+    assert (one.source, one.patches[0].new) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('id = "one"\n', "", ["entry number 1", "id", "missing"]),
+        ('id = "one"', "id = 3", ["entry number 1", "id", "kind str"]),
+        ('id = "one"', 'id = " "', ["entry  ", "id", "empty"]),
+        ('group = "causal mask"', 'group = "mask"', ["entry one", "group", "'mask'", "softmax"]),
+        ('["causal mask"]', '["causal"]', ["entry one", "families", "'causal'", "GQA"]),
+        ('["causal mask"]', "[]", ["entry one", "families", "at least one"]),
+        ('["K05"]', '"K05"', ["entry one", "source_ids", "list"]),
+        ('name.zh = "名字"\n', "", ["entry one", "name", "exactly en and zh"]),
+        ('sees.zh = "现象"', 'sees.zh = " "', ["entry one", "sees", "zh", "not be empty"]),
+        ('file = "attention.py"', 'fil = "attention.py"', ["entry one", "fil", "unknown"]),
+        ("[[misconception.patch]]", "[misconception.patch]", ["entry one", "patch", "[[…patch]]"]),
+        ('old = """triu(1)"""\n', "", ["entry one", "patch 1", "old", "missing"]),
+        ("triu(2)", "triu(1)", ["entry one", "patch 1", "new", "differ from old"]),
+        ('new = """triu(2)"""', "", ["entry one", "patch 1", "new"]),
+        ("[[misconception]]", "[[misconceptions]]", ["top level", "misconceptions", "unknown"]),
+        ('id = "one"', "id = ", ["line 3"]),
+        ('anchor = "a-title"\n', "", ["section causal mask", "anchor", "missing"]),
+        ('title.zh = "标题"\n', "", ["section causal mask", "title", "exactly en and zh"]),
+        (SECTION, "", ["group causal mask", "expected a [[section]]"]),
+        (SECTION, SECTION * 2, ["section causal mask", "group", "stands twice"]),
+        (SECTION, SECTION.replace("causal mask", "masks"), ["section masks", "group", "'masks'"]),
+        (SECTION, SECTION + SECTION.replace("causal mask", "GQA"), ["section GQA", "no entry"]),
+        (SECTION, SECTION + CLASS, ["class both", "id", "at least two entries"]),
+        (SECTION, SECTION + "[section.x]", ["section causal mask", "x", "unknown"]),
+    ],
+)
+def test_errors_name_entry_and_key(tmp_path: Path, old: str, new: str, told: list[str]) -> None:
+    assert old in FILE
+    with pytest.raises(MisconceptionError) as caught:
+        read(tmp_path, FILE.replace(old, new))
+    for word in ["misconceptions.toml", *told]:
+        assert word in str(caught.value)
+
+
+def test_an_id_may_not_stand_twice(tmp_path: Path) -> None:
+    with pytest.raises(MisconceptionError, match=r"misconceptions\.toml: entry one: id: .*twice"):
+        read(tmp_path, ENTRY + ENTRY)
+
+
+def test_an_empty_or_absent_list_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(MisconceptionError, match=r"misconception: must hold tables, \[\["):
+        read(tmp_path, "")
+    with pytest.raises(MisconceptionError, match="misconception: must hold at least one"):
+        read(tmp_path, "misconception = []")
+    with pytest.raises(MisconceptionError, match="entry one: patch: must hold at least one"):
+        read(tmp_path, FILE[: FILE.index("[[misconception.patch]]")] + "patch = []")
+    with pytest.raises(MisconceptionError, match=r"none\.toml"):
+        load(tmp_path / "none.toml")
+
+
+def test_a_class_of_one_entry_has_its_words(tmp_path: Path) -> None:
+    found = read(tmp_path, FILE)
+    section = Text("a title", "标题")
+    assert found.sections == {"causal mask": Section(section, "a-title")}
+    assert found.classes == {
+        "one": Misconception(
+            "one",
+            "causal mask",
+            Text("a name", "名字"),
+            Text("a sight", "现象"),
+            Text("a hint", "提示"),
+            section,
+            "a-title",
+            "https://example.org/1",
+        )
+    }
+
+
+def test_a_class_of_two_entries_has_words_of_its_own(tmp_path: Path) -> None:
+    found = read(tmp_path, PAIR)
+    assert [entry.id for entry in found.entries] == ["one", "two"]
+    (words,) = found.classes.values()
+    assert (words.id, words.name, words.sees.zh) == ("both", Text("a class", "类名"), "它的现象")
+    assert words.source == "https://example.org/1"  # of the first entry that has one
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (CLASS, "", ["class both", "2 entries share it", "expected a [[class]]"]),
+        (CLASS, CLASS * 2, ["class both", "id", "stands twice"]),
+        ('hint.zh = "它的提示"\n', "", ["class both", "hint", "exactly en and zh"]),
+        ('id = "both"\n', "", ["class number 1", "id", "missing"]),
+        (CLASS, CLASS + 'group = "GQA"\n', ["class both", "group", "unknown"]),
+        (CLASS, CLASS + CLASS.replace("both", "one"), ["class one", "at least two"]),
+    ],
+)
+def test_errors_name_the_class(tmp_path: Path, old: str, new: str, told: list[str]) -> None:
+    assert old in PAIR
+    with pytest.raises(MisconceptionError) as caught:
+        read(tmp_path, PAIR.replace(old, new))
+    for word in ["misconceptions.toml", *told]:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "times"), [("nothing", 0), ("triu(1) triu(1)", 2)])
+def test_old_must_stand_exactly_once(tmp_path: Path, text: str, times: int) -> None:
+    (one,) = read(tmp_path, FILE).entries
+    with pytest.raises(MisconceptionError) as caught:
+        apply(one, {"attention.py": text})
+    for word in ("attention.py", "entry one", "patch 1", "old", "exactly once", f"{times} times"):
+        assert word in str(caught.value)
+
+
+def test_apply_needs_the_file_and_keeps_the_sources(tmp_path: Path) -> None:
+    (one,) = read(tmp_path, FILE).entries
+    with pytest.raises(MisconceptionError, match=r"attention\.py: entry one: file: .*mlp\.py"):
+        apply(one, {"mlp.py": ""})
+    sources = {"attention.py": "a triu(1) b", "mlp.py": "c"}
+    assert apply(one, sources) == {"attention.py": "a triu(2) b", "mlp.py": "c"}
+    assert sources["attention.py"] == "a triu(1) b"

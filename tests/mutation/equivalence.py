@@ -1,0 +1,97 @@
+"""Shows that a mutant is no mistake: it answers 200 random cases as the solution does."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from autograder.course.labfile import SOLUTIONS
+from autograder.course.load_lab import StudentModules, read_sources
+from autograder.course.records import Lab
+from autograder.reference.compare import LIMITS, difference
+
+CASES = 200
+LIMIT = 1e-6  # relative, in float32; the grader lets 1e-5 pass
+Modules = Mapping[str, ModuleType]
+Answers = Mapping[str, Any]  # tensors, numbers, dicts of numbers, by what was asked
+Ask = Callable[[Modules, int], Answers]
+
+
+def random_cases(lab: Lab) -> Ask:
+    """``answers(modules, number)`` of a lab: what its solution answers to one random case."""
+    short = lab.name.partition("_")[0]
+    ask: Ask = importlib.import_module(f"tests.mutation.{short}.random_cases").answers
+    return ask
+
+
+def unlike(lab: Lab, sources: Mapping[str, str], cases: int = CASES) -> str:
+    """Where these sources answer otherwise than the solution first; empty if nowhere.
+
+    Args:
+        lab: whose solution and random cases are taken.
+        sources: text of every file by name.
+        cases: how many cases to try.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, about what only a mutant does
+        return _unlike(lab, sources, cases)
+
+
+def _unlike(lab: Lab, sources: Mapping[str, str], cases: int) -> str:
+    ask = random_cases(lab)
+    try:
+        modules = _modules(sources)
+    except Exception as error:
+        return f"import: {error!r}"
+    for number in range(cases):
+        try:
+            answers = ask(modules, number)
+        except Exception as error:
+            return f"case {number}: {error!r}"
+        for name, want in _right(lab, number).items():
+            if fault := _fault(answers.get(name), want):
+                return f"case {number}: {name}: {fault}"
+    return ""
+
+
+@cache
+def _solution(folder: str, files: tuple[str, ...]) -> Modules:
+    return _modules(read_sources(SOLUTIONS / folder, files)[0])
+
+
+@cache
+def _right(lab: Lab, number: int) -> Answers:
+    return random_cases(lab)(_solution(lab.name, lab.files), number)
+
+
+def _modules(sources: Mapping[str, str]) -> Modules:
+    """The files as modules, in namespaces of their own."""
+    loaded = StudentModules(sources, {name: f"<mutant>/{name}" for name in sources}).install()
+    try:
+        return {name.removesuffix(".py"): loaded.module(name) for name in sources}
+    finally:
+        loaded.remove()
+
+
+def _fault(got: Any, want: Any) -> str:
+    """How two answers differ; empty if they do not."""
+    if type(got) is not type(want):
+        return f"{type(got).__name__}, not {type(want).__name__}"
+    if not isinstance(want, torch.Tensor):
+        return "" if got == want else f"{got!r}, not {want!r}"
+    if (got.dtype, got.shape) != (want.dtype, want.shape):
+        return f"{got.dtype} {list(got.shape)}, not {want.dtype} {list(want.shape)}"
+    if want.is_complex():
+        got, want = torch.view_as_real(got), torch.view_as_real(want)
+    if not want.is_floating_point():
+        return "" if torch.equal(got, want) else f"{got.tolist()}, not {want.tolist()}"
+    narrow = LIMITS[str(want.dtype).removeprefix("torch.")].tensor
+    limit = LIMIT if want.dtype == torch.float32 else narrow
+    error = difference(got.detach().double().numpy(), want.detach().double().numpy()).tensor
+    return "" if error <= limit else f"off by {error:.1e} (relative), allowed {limit:.0e}"

@@ -1,0 +1,112 @@
+"""``make mutants [LAB=2]``: every known mistake is caught and named, and no right code is."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from autograder.course import labfile
+from autograder.course.load_lab import read_sources
+from autograder.course.score import points_of
+from autograder.diagnosis import misconceptions
+from autograder.grading.prepare import hidden_cases
+from tests.proof import other
+from tests.proof.combined import Judge, Judged, drawn, graded, share
+from tests.proof.naming import hits, unnamed, wrongly_named
+from tests.proof.subject import SUBJECTS, Subject
+
+PAIRS, TRIPLES = 300, 200
+
+
+def main(argv: list[str]) -> int:
+    """Prove for the labs that are named (default: all); 0 when every bar is met."""
+    wanted = [labfile.find_lab(name).name.split("_")[0] for name in argv[1:]] or list(SUBJECTS)
+    return max(_lab(SUBJECTS[name]) for name in wanted)
+
+
+def _lab(subject: Subject) -> int:
+    print(f"{subject.lab.name}:", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        hidden = hidden_cases(subject.lab.name, Path(folder), b"the secret of this proof")
+        faults = _singles(subject, hidden)
+        if subject.lab.name == other.SOLUTION.name:
+            theirs = hidden_cases(subject.lab.name, Path(folder), b"another secret")
+            faults += _other_host(subject, theirs)
+        faults += _combined(subject, hidden)
+    for fault in faults:
+        print(f"  ! {fault}")
+    return 1 if faults else 0
+
+
+def _singles(subject: Subject, hidden: Path) -> list[str]:
+    right = {
+        s.name: subject.sources | read_sources(s, subject.lab.files)[0] for s in subject.styles
+    }
+    right["solution"] = subject.sources
+    accepted = subject.grade(hidden, right)
+    full = [
+        name
+        for name, hand_in in accepted.items()
+        if points_of(subject.lab, hand_in.results).earned == 100 and not hand_in.findings
+    ]
+    entries = {entry.id: entry for entry in subject.mistakes}
+    wrong = {n: misconceptions.apply(entry, subject.sources) for n, entry in entries.items()}
+    records = subject.grade(hidden, wrong)
+    true = {name: {entry.class_name} for name, entry in entries.items()}
+    families = {n: {subject.family[c] for c in subject.lost(h)} for n, h in records.items()}
+    caught = [n for n, entry in entries.items() if families[n] & set(entry.families)]
+    missing = unnamed(true, records)
+    faults = [f"{name}: not caught" for name in sorted(entries.keys() - set(caught))]
+    faults += [f"{name}: not named" for name in missing]
+    faults += [f"{name}: named {one}" for name, one in wrongly_named(true, records)]
+    faults += [f"{name}: right, but not accepted" for name in sorted(right.keys() - set(full))]
+    print(
+        f"  misconceptions {len(entries)}, caught {len(caught)}, "
+        f"named {len(entries) - len(missing)}, accepted {len(full)}/{len(right)} "
+        f"({len({e.class_name for e in entries.values()})} classes)",
+        flush=True,
+    )
+    return faults
+
+
+def _other_host(subject: Subject, hidden: Path) -> list[str]:
+    listed = other.listed()
+    sources = {mistake.id: mistake.sources for mistake in other.mistakes()}
+    records = subject.grade(hidden, sources)
+    true = {name: {listed[name].class_name} for name in sources}
+    seen = [name for name in sources if hits(records[name], true[name])]
+    wrong = list(wrongly_named(true, records))
+    print(
+        f"  in another host: mistakes {len(sources)}, named {share(seen, len(sources))}, "
+        f"wrong names {len(wrong)}; not named: "
+        f"{', '.join(sorted(sources.keys() - set(seen))) or 'none'}",
+        flush=True,
+    )
+    faults = [f"in another host, {name}: named {one}" for name, one in wrong]
+    return faults + (["in another host fewer than 95 %"] if len(seen) < 0.95 * len(true) else [])
+
+
+def _combined(subject: Subject, hidden: Path) -> list[str]:
+    judge, faults = Judge(subject), []
+    for word, size, count in (("pairs", 2, PAIRS), ("triples", 3, TRIPLES)):
+        hand_ins = drawn(subject, size, count)
+        judged = judge.judge(hand_ins, graded(subject, hidden, hand_ins))
+        print(f"  {word} {count}: {_said(judged)}", flush=True)
+        faults += [f"{word}: wrong name {one}" for one in judged.wrong]
+        if size == 2 and len(judged.hit) < 0.9 * (judged.count - len(judged.right)):
+            faults.append(f"of {word} fewer than 90 % are named")
+    return faults
+
+
+def _said(judged: Judged) -> str:
+    there = judged.count - len(judged.right)
+    return (
+        f"one or more named {share(judged.hit, there)}, all {share(judged.whole, there)}, "
+        f"wrong names {len(judged.wrong)}; apart: {len(judged.right)} equal to the right solution, "
+        f"{len(judged.like_one)} to a single mistake"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

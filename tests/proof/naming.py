@@ -1,0 +1,42 @@
+"""Which mistakes were named in graded hand-ins, and which names are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from autograder.course.records import Certainty, Finding, HandIn
+
+True_ = Mapping[str, Collection[str]]  # the classes of the mistakes in a hand-in, by its name
+
+
+def named(hand_in: HandIn) -> tuple[Finding, ...]:
+    """The findings that name a mistake."""
+    return tuple(f for f in hand_in.findings if f.certainty is Certainty.NAMED)
+
+
+def hits(hand_in: HandIn, classes: Collection[str]) -> set[str]:
+    """Those of ``classes`` that are named, alone or together with others of them.
+
+    One of several that cannot be told apart does not count.
+    """
+    certain = (f for f in named(hand_in) if not f.either)
+    return {one.id for f in certain for one in f.misconceptions} & set(classes)
+
+
+def unnamed(true: True_, graded: Mapping[str, HandIn]) -> list[str]:
+    """Hand-ins with a mistake of which none is named."""
+    return [name for name, classes in true.items() if not hits(graded[name], classes)]
+
+
+def wrongly_named(true: True_, graded: Mapping[str, HandIn]) -> Iterator[tuple[str, str]]:
+    """Hand-ins with a name that none of their mistakes has.
+
+    Where it is one of several, a right one among them is enough.
+    """
+    for name, classes in true.items():
+        for finding in named(graded[name]):
+            ids = {one.id for one in finding.misconceptions}
+            if finding.either and ids & set(classes):
+                continue
+            for other in sorted(ids - set(classes)):
+                yield name, other

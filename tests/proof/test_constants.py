@@ -1,0 +1,68 @@
+"""Answers of the right shape and dtype that hold one number everywhere earn none of the maths."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from autograder.course.records import HandIn, Outcome
+from autograder.grading.prepare import hidden_cases
+from tests.proof.subject import SUBJECTS, Subject
+
+# What says nothing about values: shapes, dtypes, names, counts, errors, what is kept and loaded.
+FORM = {"shape", "dtype and contract", "accounting", "KV cache", "loading", "tensor parallel"}
+WRAPPER = """
+
+import torch as _torch
+
+
+def _emptied(value):
+    if isinstance(value, _torch.Tensor):
+        return _torch.full_like(value, {number} if value.is_floating_point() else 0)
+    return tuple(map(_emptied, value)) if isinstance(value, tuple) else value
+
+
+def _wrapped(function):
+    return lambda *args, **kwargs: _emptied(function(*args, **kwargs))
+
+"""
+
+
+def emptied(text: str, number: float) -> str:
+    """A solution whose functions and modules answer ``number`` everywhere."""
+    names = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.ClassDef):
+            methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+            names += [f"{node.name}.{name}" for name in ("forward", "update") if name in methods]
+    return text + WRAPPER.format(number=number) + "\n".join(f"{n} = _wrapped({n})" for n in names)
+
+
+@pytest.mark.parametrize(
+    "name", ["lab2", *(pytest.param(n, marks=pytest.mark.slow) for n in SUBJECTS if n != "lab2")]
+)
+def test_constants_earn_none_of_the_maths(name: str, tmp_path: Path) -> None:
+    subject = SUBJECTS[name]
+    hidden = hidden_cases(subject.lab.name, tmp_path, b"a secret for constants")
+    numbers = (0.0, 1.0, -0.5)
+    sources = {
+        str(number): {file: emptied(text, number) for file, text in subject.sources.items()}
+        for number in numbers
+    }
+    for hand_in in subject.grade(hidden, sources).values():
+        # A row of zeros beside a row of ones is no constant: two points of lab 1's padding.
+        assert sum(maths(subject, hand_in).values()) <= 2, hand_in.student
+
+
+def maths(subject: Subject, hand_in: HandIn) -> dict[str, int]:
+    """Points of checks of values that passed."""
+    passed = {r.check for r in hand_in.results if r.outcome is Outcome.PASSED}
+    return {
+        check.name: check.points
+        for check in subject.lab.checks
+        if check.name in passed and check.family not in FORM
+    }

@@ -1,0 +1,132 @@
+"""Lab 5's own promises: given code is no answer, and what only ranks show is shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder.course import labfile
+from autograder.course.load_lab import read_sources
+from autograder.course.messages import render
+from autograder.course.records import HandIn, Outcome
+from autograder.course.score import points_of
+from autograder.grading.prepare import hidden_cases
+from tests.proof.subject import SUBJECTS
+
+pytestmark = pytest.mark.slow
+SUBJECT = SUBJECTS["lab5"]
+GIVEN = """
+import torch
+from labs.given.flat import *
+import labs.given.flat
+from labs.given.flat import StandInDown as RowParallelLinear
+from labs.given.flat import StandInAttention as Qwen3Attention
+from labs.given.flat import StandInMLP as Qwen3MLP
+from labs.given.flat import StandInModel as Qwen3DecoderLayer
+"""
+FUTURE = "from __future__ import annotations\n"
+NORM = FUTURE + "from labs.given.norm import RMSNorm as HeadNorm\n"
+
+
+def hand_ins() -> dict[str, dict[str, str]]:
+    """Right code in parts, given code in the place of an answer, and calls that have no socket."""
+    stub = read_sources(SUBJECT.lab.folder, SUBJECT.lab.files)[0]
+    text = SUBJECT.sources["attention.py"]
+    gloo = text.replace(
+        "        dist.all_reduce(y)\n",
+        "        if dist.get_world_size() > 1:\n"
+        '            dist.all_reduce(y, group=dist.new_group(backend="gloo"))\n',
+    )
+    again = text.replace(
+        "class QKVParallelLinear", 'dist.init_process_group("gloo")\n\n\nclass QKVParallelLinear', 1
+    )
+    guarded = text.replace(
+        "class QKVParallelLinear",
+        'if not dist.is_initialized():\n    dist.init_process_group("gloo")\n\n\n'
+        "class QKVParallelLinear",
+        1,
+    )
+    assert text not in (gloo, again)
+    return {
+        "given attention": stub | {"attention.py": GIVEN},
+        "given mlp": stub | {"mlp.py": GIVEN},
+        "given norm": SUBJECT.sources | {"attention.py": text.replace(FUTURE, NORM)},
+        "attention alone": SUBJECT.sources | {"mlp.py": stub["mlp.py"]},
+        "mlp alone": SUBJECT.sources | {"attention.py": stub["attention.py"]},
+        "broken attention": SUBJECT.sources | {"attention.py": "def broken(:\n"},
+        "gloo": SUBJECT.sources | {"attention.py": gloo},
+        "initialises": SUBJECT.sources | {"attention.py": again},
+        "initialises if need be": SUBJECT.sources | {"attention.py": guarded},
+    }
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HandIn]:
+    hidden = hidden_cases(SUBJECT.lab.name, tmp_path_factory.mktemp("lab5"), b"another secret")
+    return SUBJECT.grade(hidden, hand_ins())
+
+
+def earned(hand_in: HandIn) -> int:
+    return points_of(SUBJECT.lab, hand_in.results).earned
+
+
+def outcomes(hand_in: HandIn) -> dict[str, Outcome]:
+    return {result.check: result.outcome for result in hand_in.results}
+
+
+def sentence(hand_in: HandIn, check: str) -> str:
+    message = next(r.message for r in hand_in.results if r.check == check)
+    assert message is not None
+    return render(message, "en")
+
+
+def test_given_code_is_no_answer(graded: dict[str, HandIn]) -> None:
+    assert earned(graded["given attention"]) == 0
+    assert earned(graded["given mlp"]) == 0
+
+
+def test_the_given_norm_is_absent(graded: dict[str, HandIn]) -> None:
+    assert earned(graded["given norm"]) < 50
+    assert "labs.given.flat" in sentence(graded["given norm"], "test_head_norm_runs")
+
+
+def test_either_file_earns_its_points_alone(graded: dict[str, HandIn]) -> None:
+    lab = SUBJECT.lab
+    points = {
+        file: sum(e.points for e in lab.exercises if e.file == file)
+        for file in ("attention.py", "mlp.py")
+    }
+    assert earned(graded["attention alone"]) == points["attention.py"]
+    for name in ("mlp alone", "broken attention"):
+        found = outcomes(graded[name])
+        lost = {
+            check.name for e in lab.exercises for check in e.checks
+            if e.file == "mlp.py" and found[check.name] is not Outcome.PASSED
+        }  # fmt: skip
+        assert lost <= {
+            *("test_mlp_ranks", "test_mlp_collectives"),
+            *("test_whole_loads", "test_whole_ranks", "test_whole_collectives"),
+        }
+
+
+def test_gloo_says_why_it_cannot_be_had(graded: dict[str, HandIn]) -> None:
+    assert "gloo needs sockets, which are denied here" in sentence(graded["gloo"], "test_row_sum")
+    again = sentence(graded["initialises"], "test_qkv_runs")
+    assert "the process group is initialised already" in again
+    assert earned(graded["initialises if need be"]) == 100
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_ranks_can_be_debugged() -> None:
+    folder = labfile.SOLUTIONS / SUBJECT.lab.name
+    command = [sys.executable, "-m", "autograder", "debug", "--lab", "lab5", "-k", "test_row"]
+    command += ["--folder", str(folder)]
+    done = subprocess.run(
+        command, cwd=labfile.ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert Path(folder).is_dir() and "passed" in done.stdout

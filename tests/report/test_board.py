@@ -1,0 +1,204 @@
+"""The scoreboard: what stands in a row, what is told below, what comes next, in how many lines."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autograder.course import labfile
+from autograder.course.records import (
+    CheckResult,
+    ClassRecord,
+    Frame,
+    HandIn,
+    Isolation,
+    Message,
+    Outcome,
+)
+from autograder.report import board, terminal
+from autograder.report.escape import folded, width
+from autograder.report.overview import LabRow, overview
+from autograder.report.rows import rows_of
+
+LAB = labfile.load(labfile.find_lab("2"))
+NAMES = tuple(check.name for check in LAB.checks)
+WRONG = Message("check.value", {"what": "it " * 40, "got": 1, "want": 2, "case": "here"})
+UNREAD = Message("check.syntax", {"file": "attention.py", "text": "oops", "line": 3})
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AUTOGRADER_MAKE", raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(terminal, "_encodes", lambda text: True)
+
+
+def record(results: dict[str, CheckResult]) -> ClassRecord:
+    """A hand-in that passes whatever is not among ``results``."""
+    passed = (CheckResult(name, Outcome.PASSED) for name in NAMES)
+    found = tuple(results.get(one.check, one) for one in passed)
+    return ClassRecord(LAB, Isolation("strong", (), "fork"), {}, (HandIn("you", found),))
+
+
+def failed(*names: str, message: Message = WRONG, **more: object) -> dict[str, CheckResult]:
+    return {n: CheckResult(n, Outcome.FAILED, message, **more) for n in names}  # type: ignore[arg-type]
+
+
+def of(*exercises: str) -> list[str]:
+    return [check.name for check in LAB.checks if check.exercise.split(".")[1] in exercises]
+
+
+def shown(results: dict[str, CheckResult], *, only: tuple[str, ...] = NAMES, **more: object) -> str:
+    return board.scoreboard(record(results), only, "en", **more)[0]  # type: ignore[arg-type]
+
+
+def test_half_a_lab_takes_fewer_than_25_lines_whatever_was_printed() -> None:
+    frames = tuple(Frame("attention.py", n, "f", "x = y") for n in range(8))
+    prints = "\n".join(f"print {n}" for n in range(30))
+    results = failed(*of("repeat_kv"), frames=frames, prints=prints)
+    results |= failed(*of("mlp", "attention"))
+    todo = Message("check.not_started", {"todo": "lab2.weight_bytes"})
+    for name in of("weight_bytes", "kv_cache_bytes"):
+        results[name] = CheckResult(name, Outcome.NOT_STARTED, todo)
+    text = shown(results, hidden=31)
+    assert len(text.splitlines()) < 25
+    # What was cut is not the place, the last print or the way on.
+    assert "attention.py:7  x = y" in text and "print 29" in text
+    assert "next: python -m autograder test --lab 2 -k repeat_kv" in text
+    assert all(width(line) <= 80 for line in text.splitlines() if "autograder" not in line)
+
+
+def test_an_exercise_that_waits_says_for_what_in_full() -> None:
+    check = next(check for check in LAB.checks if check.needs)
+    need = next(one for one in LAB.checks if one.name in check.needs)
+    words = {"check": {"en": need.title.en, "zh": need.title.zh}}
+    waits = CheckResult(check.name, Outcome.SKIPPED, Message("check.needs", words))
+    text = shown({check.name: waits})
+    assert " ".join(text.split()).count(f"builds on “{need.title.en}”, which did not pass") == 2
+    assert ".." not in text.splitlines()[4]
+
+
+def test_one_broken_file_is_told_once_in_the_rows() -> None:
+    results = failed(*of("rotate_half", "rotary_embedding", "repeat_kv"), message=UNREAD)
+    text = shown(results)
+    assert text.count("attention.py cannot be read as Python") == 1
+    assert text.count("for the same reason") == 2
+
+
+def test_what_ails_the_file_is_not_counted_check_by_check() -> None:
+    assert "Checks of this exercise" not in shown(failed(*of("repeat_kv"), message=UNREAD))
+    others = failed(*of("repeat_kv")[1:], message=UNREAD)
+    both = shown(failed(of("repeat_kv")[0]) | others)
+    assert f"Checks of this exercise that fail as well ({len(others)})" in both
+
+
+def test_a_reason_that_differs_stands_in_its_row() -> None:
+    other = Message("check.missing", {"file": "mlp.py", "name": "Qwen3MLP"})
+    text = shown(failed("test_rotate_half_runs") | failed("test_mlp_runs", message=other))
+    (row,) = [line for line in text.splitlines() if " mlp " in line]
+    assert "mlp.py does not define Qwen3MLP" in row
+
+
+def test_points_are_those_of_what_was_asked_for() -> None:
+    (only,) = [check for check in LAB.checks if check.name == "test_mlp_parity"]
+    text = shown({}, only=("test_mlp_parity",))
+    assert f"{only.points} of {only.points} points" in text
+
+
+def test_a_check_that_fails_underneath_is_told_instead_of_its_consequence() -> None:
+    waits = CheckResult("test_mlp_parity", Outcome.SKIPPED, Message("check.needs", {"check": "x"}))
+    results = {"test_mlp_parity": waits} | failed("test_mlp_loads", message=UNREAD)
+    assert "attention.py cannot be read" in shown(results, only=("test_mlp_parity",))
+
+
+def test_after_the_last_exercise_the_whole_lab_comes_and_then_the_next_lab() -> None:
+    last = LAB.exercises[-1].id.split(".")[1]
+    first = LAB.exercises[0].id.split(".")[1]
+    some = shown({}, only=tuple(of(last)), following="3").splitlines()
+    assert "next: python -m autograder test --lab 2" in some
+    before = shown({}, only=tuple(of(first)), following="3")
+    assert f"-k {LAB.exercises[1].id.split('.')[1]}" in before
+    assert "next: python -m autograder test --lab 3" in shown({}, following="3").splitlines()
+    # Behind the last lab all of them are looked at.
+    assert "next: python -m autograder test" in shown({}).splitlines()
+
+
+def test_the_hidden_cases_of_the_whole_lab_are_not_said_of_a_part() -> None:
+    assert "runs 31 hidden cases" in shown({}, hidden=31)
+    assert "runs hidden cases" in shown({}, only=tuple(of("mlp")), hidden=31)
+
+
+def test_the_number_of_hidden_cases_is_told_where_it_is_known() -> None:
+    assert "the grader also runs 31 hidden cases" in " ".join(shown({}, hidden=31).split())
+    assert "the grader also runs hidden cases" in " ".join(shown({}).split())
+    chinese = board.scoreboard(record({}), NAMES, "zh", hidden=31)[0]
+    assert "还会运行 31 个隐藏用例" in chinese
+
+
+def test_commands_are_those_of_make_where_make_was_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOGRADER_MAKE", "LAB_LANG=zh VENV=x")
+    text = shown(failed("test_rotate_half_runs"))
+    assert "next: make test LAB=2 K=rotate_half LAB_LANG=zh VENV=x\n" in text
+    assert "stuck? make hint LAB=2 K=rotate_half LAB_LANG=zh VENV=x\n" in text
+
+
+# ------------------------------------------------------------------------------ terminals
+
+
+class Terminal:
+    def __init__(self, encoding: str) -> None:
+        self.encoding = encoding
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("encoding", "fancy", "language"),
+    [("utf-8", True, "zh"), ("gbk", False, "zh"), ("cp936", False, "zh"), ("cp1252", False, "en")],
+)
+def test_glyphs_and_language_are_those_that_a_terminal_shows(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, fancy: bool, language: str
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(terminal.sys, "stdout", Terminal(encoding))
+    assert (terminal.glyphs()["passed"] == "✓") == fancy
+    assert terminal.readable("zh") == language and terminal.readable("en") == "en"
+    "".join(terminal.glyphs().values()).encode(encoding)
+
+
+def test_colours_are_off_where_somebody_asks_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal.sys, "stdout", Terminal("utf-8"))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert terminal.coloured("passed") == "\x1b[32m✓\x1b[0m"
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert terminal.coloured("passed") == "✓"
+
+
+def test_lines_are_broken_by_columns_not_by_letters() -> None:
+    chinese = "输出与参考结果不同：相对误差太大，而且（这里）还有 English words 混在其中。"
+    lines = folded(chinese, 20)
+    assert all(width(line) <= 20 for line in lines)
+    assert "".join(lines).replace(" ", "") == chinese.replace(" ", "")
+    assert not any(re.match(r"[，。）：]", line) for line in lines)
+    assert folded("a bb ccc", 4) == ["a bb", "ccc"]
+
+
+# ------------------------------------------------------------------------------ all labs
+
+
+def test_all_labs_begin_with_the_one_that_is_under_way() -> None:
+    lab1 = labfile.load(labfile.find_lab("1"))
+    rows = tuple(rows_of(record(failed("test_rotate_half_runs")), NAMES))
+    text = overview([LabRow(lab1, ()), LabRow(LAB, rows)], "en")
+    assert "LAB=1  Foundations" in text and "not started (8 exercises)" in text
+    assert "8 of 9 exercises pass" in text
+    assert "next: python -m autograder test --lab 2" in text
+    nothing = overview([LabRow(lab1, ()), LabRow(LAB, ())], "en")
+    assert "as it should be" in nothing and "test --lab 1" in nothing
+    done = overview([LabRow(LAB, tuple(rows_of(record({}), NAMES)))], "zh")
+    assert "所有实验都通过了公开用例" in done and "下一步" not in done

@@ -1,0 +1,59 @@
+"""Token by token, feature sums in plain loops over the rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def silu(x: Tensor) -> Tensor:
+    half = x / 2
+    return half + half * torch.tanh(half)
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, size: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = []
+        for row in x.reshape(-1, x.shape[-1]).float().unbind(0):
+            row = row - row.sum() / len(row)
+            rows.append(row * (row.dot(row) / len(row) + self.eps) ** -0.5)
+        normed = torch.stack(rows) * self.weight.float() + self.bias.float()
+        return normed.reshape(x.shape).to(x.dtype)
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, size: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = [
+            row * (row.dot(row) / len(row) + self.eps) ** -0.5
+            for row in x.reshape(-1, x.shape[-1]).float().unbind(0)
+        ]
+        return torch.stack(rows).reshape(x.shape).to(x.dtype) * self.weight
+
+
+class FeedForward(nn.Module):
+    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
+        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
+        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.reshape(-1, x.shape[-1])
+        tokens = [
+            self.down_proj.weight.mv(
+                silu(self.gate_proj.weight.mv(token)) * self.up_proj.weight.mv(token)
+            )
+            for token in flat.unbind(0)
+        ]
+        return torch.stack(tokens).reshape(x.shape)

@@ -1,0 +1,39 @@
+"""One product for q, k and v; five axes instead of repeated heads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | None) -> int:
+    hidden = 8 * dim // 3
+    hidden = math.floor(hidden * (1.0 if ffn_dim_multiplier is None else ffn_dim_multiplier))
+    return math.ceil(hidden / multiple_of) * multiple_of
+
+
+class FeedForward(nn.Module):
+    def __init__(self, dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.w1 = nn.Linear(dim, hidden_dim, bias=False)
+        self.w2 = nn.Linear(hidden_dim, dim, bias=False)
+        self.w3 = nn.Linear(dim, hidden_dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = F.linear(x, torch.cat((self.w1.weight, self.w3.weight))).chunk(2, dim=-1)
+        return F.linear(F.silu(gate).mul(up), self.w2.weight)
+
+
+def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    names = {"gate_proj.weight": "w1.weight", "up_proj.weight": "w3.weight"}
+    names["down_proj.weight"] = "w2.weight"
+    out = dict(state_dict)
+    for name in state_dict:
+        for old, new in names.items():
+            if name.endswith(old):
+                out[name.removesuffix(old) + new] = out.pop(name).clone()
+    return out

@@ -1,0 +1,36 @@
+"""Every row of the batch by itself, under vmap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+
+def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | None) -> int:
+    hidden = 8 * dim // 3
+    hidden = math.floor(hidden * (1.0 if ffn_dim_multiplier is None else ffn_dim_multiplier))
+    return math.ceil(hidden / multiple_of) * multiple_of
+
+
+class FeedForward(nn.Module):
+    def __init__(self, dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.w1 = nn.Linear(dim, hidden_dim, bias=False)
+        self.w2 = nn.Linear(hidden_dim, dim, bias=False)
+        self.w3 = nn.Linear(dim, hidden_dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate = self.w1(x)
+        return self.w2(gate * torch.sigmoid(gate) * self.w3(x))
+
+
+def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    out = {}
+    for name, weight in state_dict.items():
+        for old, new in (("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")):
+            name = name.replace(old, new)
+        out[name] = weight
+    return out

@@ -1,0 +1,37 @@
+"""torch's own attention does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | None) -> int:
+    hidden = int(2 * (4 * dim) / 3)
+    if ffn_dim_multiplier is not None:
+        hidden = int(ffn_dim_multiplier * hidden)
+    return multiple_of * ((hidden + multiple_of - 1) // multiple_of)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.w1 = nn.Linear(dim, hidden_dim, bias=False)
+        self.w2 = nn.Linear(hidden_dim, dim, bias=False)
+        self.w3 = nn.Linear(dim, hidden_dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    names = {"gate_proj.weight": "w1.weight", "up_proj.weight": "w3.weight"}
+    names["down_proj.weight"] = "w2.weight"
+    out = dict(state_dict)
+    for name in state_dict:
+        for old, new in names.items():
+            if name.endswith(old):
+                out[name.removesuffix(old) + new] = out.pop(name).clone()
+    return out
