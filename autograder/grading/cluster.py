@@ -45,8 +45,7 @@ class Cluster:
         self._least, self._count = least, count
         self._same = asdict(remote.same(lab))
         self._client: Client | None = None
-        # It logs every lost connection; what matters of them is said in our sentences.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        _silence()
         self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._held: dict[str, Future[Any]] = {}  # Dask forgets a task that nobody holds
         self._cores = 1  # of the largest worker
@@ -194,6 +193,16 @@ class Cluster:
         there = answer.get("same")
         if there is not None and there != self._same:
             raise EngineError(f"{worker}: {_differing(self._same, there)}")
+
+
+def _silence() -> None:
+    """Dask logs every lost connection; what matters of them is said in our sentences.
+
+    Its own configuration gives some of its modules a level and a handler each.
+    """
+    for name in ("distributed", *logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _isolation(answer: Mapping[str, Any]) -> Isolation:

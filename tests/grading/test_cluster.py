@@ -55,6 +55,20 @@ def test_what_differs_is_named() -> None:
     assert "version of the lab" in cluster._differing(ours, {**ours, "lab": "x"})
 
 
+def test_dask_itself_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = (
+        "import asyncio, logging\n"
+        "from autograder.course import labfile\n"
+        "from autograder.grading import cluster\n"
+        "lab = labfile.load(labfile.find_lab('2'))\n"
+        "cluster.Cluster('tcp://127.0.0.1:1', lab, cluster.Options(), 'strong', 1)\n"
+        "for name in ('', '.client', '.comm.tcp', '.core', '.worker'):\n"
+        "    logging.getLogger('distributed' + name).error('lost')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def grade(out: Path, *options: str, language: str = "en") -> int:
     return main(["grade", str(EXAMPLES), "--out", str(out), "--lang", language, *options])
 
