@@ -26,9 +26,11 @@ def points_of(
     decided = decided or {}
     by_name = {result.check: result for result in results}
     earned = gradable = total = 0
-    for check in lab.checks:
-        if exercise is not None and check.exercise != exercise:
-            continue
+    if exercise is None:
+        checks = lab.checks
+    else:
+        checks = next((one.checks for one in lab.exercises if one.id == exercise), ())
+    for check in checks:
         total += check.points
         if check.name in decided:
             gradable += check.points

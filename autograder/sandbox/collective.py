@@ -188,10 +188,16 @@ def explain_what_a_jail_denies() -> None:
     """Let calls that need sockets, or a second default group, say so in plain words."""
     for module in (dist, c10d):
         module.init_process_group = _initialised
+        module.new_group = _new_group
         module.ProcessGroupGloo = _NoGloo
 
 
 c10d_init = c10d.init_process_group
+c10d_new_group = c10d.new_group
+_NO_GLOO = (
+    "{0} needs sockets, which are denied here: use the default group, which is initialised "
+    "already, without naming a backend"
+)
 
 
 @functools.wraps(c10d_init)
@@ -204,10 +210,17 @@ def _initialised(*_: Any, **__: Any) -> None:
 
 class _NoGloo:
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise RuntimeError(
-            "gloo needs sockets, which are denied here: use the default group, which is "
-            "initialised already, without naming a backend"
-        )
+        raise RuntimeError(_NO_GLOO.format("gloo"))
+
+
+@functools.wraps(c10d_new_group)
+def _new_group(
+    ranks: Any = None, timeout: Any = None, backend: Any = None, *more: Any, **named: Any
+) -> Any:
+    """Newer releases of torch look for a named backend in a table, before they would make it."""
+    if str(backend).lower() in ("gloo", "nccl", "mpi", "ucc"):
+        raise RuntimeError(_NO_GLOO.format(backend))
+    return c10d_new_group(ranks, timeout, backend, *more, **named)
 
 
 def _make(store: Any, rank: int, world: int, timeout: Any) -> RankGroup:

@@ -100,6 +100,7 @@ def everything(root: Path) -> tuple[str, ...]:
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != root]
     gc.collect()
     gc.freeze()  # forked workers share these pages; collecting would copy them
+    gc.enable()
     return python_readable()
 
 

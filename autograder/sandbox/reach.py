@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 _PACKAGES = (
     "torch", "torchgen", "functorch", "numpy", "typing_extensions", "sympy", "mpmath",
     "networkx", "jinja2", "markupsafe", "filelock", "fsspec", "safetensors", "packaging",
-    "optree", "opt_einsum", "tqdm", "yaml", "tzdata",
+    "optree", "opt_einsum", "tqdm", "yaml", "tzdata", "triton",
 )  # fmt: skip
 # Not the library proper: other packages, the interpreter's own tests, programs with windows.
 _NOT_LIBRARY = frozenset(
