@@ -99,6 +99,8 @@ def _graded(lab: Lab, work: Path, size: int, cores: int, dask: bool) -> dict[str
         command = [PYTHON, "-m", "benchmarks.on_cluster", *command]
     with _Watched() as watched:
         run = measure.run(command, statuses=(0, 1))
+    if not (out / "class.json").exists():
+        raise SystemExit(f"scaling: grading did not finish: {run.output.strip()[-500:]}")
     with (out / "class.json").open(encoding="utf-8") as file:
         graded = sum(line.startswith('{"student": ') for line in file)
     if graded != size:

@@ -56,7 +56,8 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     told = hints.steps(lab, row, finding, language)
     number = min(len(told), steps.next(row.exercise.id, hints.subject(row, finding)))
     steps.save()
-    print(hints.shown(lab, row, told, number, language))
+    whole = rows_of(record, chosen_checks(lab, ""))
+    print(hints.shown(lab, row, told, number, language, hints.earlier(lab, whole, row, language)))
     return 0
 
 

@@ -27,6 +27,9 @@ _PROSE = re.compile(r"[\\`*<>&\[\]|~$]|(?<!\w)_|_(?!\w)")
 _PIECES = re.compile(
     r"[^\s\u2e80-\u9fff]*[\u2e80-\u9fff][\u3000-\u303f\uff00-\uffef]*\s*|[^\s\u2e80-\u9fff]+\s*|\s+"
 )
+# Two signs of one word or number, and what there is of a word at the end of a text.
+_INSIDE = re.compile(r"[\w.,+-][\w.,+-]", re.ASCII)
+_LAST_WORD = re.compile(r"[\w.,+-]+$", re.ASCII)
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # Excel takes the full-width forms too
 
 
@@ -99,12 +102,19 @@ def width(text: str) -> int:
 
 
 def fitted(text: str, columns: int) -> str:
-    """``text`` cut or padded with spaces to exactly ``columns`` columns; a cut shows as ``..``."""
+    """``text`` cut or padded with spaces to exactly ``columns`` columns; a cut shows as ``..``.
+
+    No word or number is cut in its middle, unless hardly anything would be left.
+    """
     text = line(text)
     if width(text) > columns:
+        whole = text
         while text and width(text) > columns - 2:
             text = text[:-1]
-        text += ".."
+        if _INSIDE.match(whole, len(text) - 1):
+            shorter = _LAST_WORD.sub("", text)
+            text = shorter if 2 * width(shorter) > width(text) else text
+        text = text.rstrip() + ".."
     return text + " " * (columns - width(text))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
+
 from autograder.course.anchor import anchor
 from autograder.course.records import (
     FEEDBACK,
@@ -66,6 +69,21 @@ def steps(lab: Lab, row: Row, finding: Finding | None, language: str) -> list[li
     return found
 
 
+def earlier(lab: Lab, rows: Sequence[Row], row: Row, language: str) -> str:
+    """Which exercise of the same file does not pass either and comes first; empty for none.
+
+    A student who asks for one exercise by name may look for a mistake that stands in another.
+    """
+    before = takewhile(lambda one: one.exercise.id != row.exercise.id, rows)
+    found = (one for one in before if one.exercise.file == row.exercise.file)
+    first = next((one for one in found if one.kind == "failed"), None)
+    if first is None:
+        return ""
+    title = escape.line(first.exercise.title.in_(language))
+    command = command_of(number_of(lab), "hint", first.name)
+    return wording("earlier", language, title=title, command=command)
+
+
 def _page(lab: Lab, place: str, title: str, language: str) -> str:
     """The handout in the reader's language, and the place of the section in it."""
     name = HANDOUT
@@ -75,13 +93,19 @@ def _page(lab: Lab, place: str, title: str, language: str) -> str:
     return f"{path}#{place}" if place else path
 
 
-def shown(lab: Lab, row: Row, told: list[list[str]], number: int, language: str) -> str:
-    """Symptom and place, the first ``number`` hints of ``told``, and what to do then."""
+def shown(
+    lab: Lab, row: Row, told: list[list[str]], number: int, language: str, before: str = ""
+) -> str:
+    """Symptom and place, the first ``number`` hints of ``told``, and what to do then.
+
+    ``before`` says what to look at first, see :func:`earlier`.
+    """
     check, result = row.missed[0]
     exercise = row.exercise
     title = escape.line(exercise.title.in_(language))
     lines = [wording("place", language, title=title, file=exercise.file)]
     lines += symptom(check, result, language)
+    lines += ["", *escape.folded(before, columns())] if before else []
     for hints in told[:number]:
         lines += ["", *hints] if hints else []
     more = number < len(told)

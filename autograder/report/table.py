@@ -27,6 +27,7 @@ from autograder.course.score import (
 )
 from autograder.report.escape import fitted, line, width
 from autograder.report.one_pass import look
+from autograder.report.rows import BAD
 from autograder.report.view import label, sentence
 
 MAX_WIDTH = 100
@@ -149,7 +150,7 @@ def _late(lab: Lab, hand_in: HandIn, language: str) -> list[str]:
 
 def _fine(check: Check, result: CheckResult | None) -> bool:
     outcome = Outcome.NOT_GRADED if result is None else result.outcome
-    return outcome is Outcome.PASSED or (outcome is Outcome.NOT_GRADED and check.optional)
+    return outcome is Outcome.PASSED or (check.optional and outcome not in BAD)
 
 
 def _legend(exercise: Exercise, language: str) -> str:

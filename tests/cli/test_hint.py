@@ -153,6 +153,17 @@ def test_only_the_first_open_exercise_or_the_one_asked_for(ask: Ask) -> None:
     assert "(mlp.py)" in ask(both, "-k", "mlp") and "attention.py" not in ask(both, "-k", "mlp")
 
 
+def test_an_earlier_exercise_that_fails_is_named_first(ask: Ask) -> None:
+    below = next(one for one in LAB.exercises if one.id == "lab2.repeat_kv")
+    both = graded(below.checks[1].name, "test_attention_parity")
+    page = ask(both, "-k", "attention")
+    assert f"earlier exercise does not pass yet: {below.title.en}" in page
+    assert "hint --lab 2 -k repeat_kv" in page and page.index("GOT") < page.index("earlier")
+    assert "earlier" not in ask(both) and "earlier" not in ask(both, "-k", "repeat_kv")
+    in_another_file = graded("test_attention_parity", "test_mlp_parity")
+    assert "earlier" not in ask(in_another_file, "-k", "mlp")
+
+
 def test_when_all_passes_there_is_no_hint(ask: Ask) -> None:
     assert "All public cases pass" in ask(graded()) and "nothing to hint at" in ask(graded())
     assert "All of this passes" in ask(graded(), "-k", "mlp")

@@ -75,27 +75,27 @@ def shown(finding: Finding, make: Any, language: str, feedback: str = "name") ->
 SAID = {
     "named": (
         NAMED,
-        "does exactly what the reference does with order mistaken.",
+        "behaves exactly like a reference in which this is wrong: order mistaken.",
         "相同：order 弄错了。",
     ),
     "pair": (
         PAIR,
-        "does exactly what the reference does with order mistaken and norm mistaken.",
+        "behaves exactly like a reference in which this is wrong: order mistaken and norm mistaken.",
         "，以及norm",
     ),
     "either": (
         EITHER,
-        "does exactly what the reference does with one of these: order mistaken; sign mistaken",
+        "behaves exactly like a reference in which one of these is wrong: order mistaken; sign mistaken",
         "之一的参考实现完全相同",
     ),
     "like": (
         LIKE,
-        "does nearly what the reference does with order mistaken, but not exactly",
+        "behaves nearly, but not exactly, like a reference in which this is wrong: order mistaken",
         "不完全相同",
     ),
     "like either": (
         LIKE_EITHER,
-        "does nearly what the reference does with one of these, and",
+        "behaves nearly like a reference in which one of these is wrong, and",
         "无法确定",
     ),
     "unknown": (UNKNOWN, "not a mistake that we know. What is known:", "不是我们已知的错误"),
@@ -112,7 +112,7 @@ def test_a_report_says_what_was_recognised_and_no_more(name: str, make: Any) -> 
         for one in finding.misconceptions:
             for text in (one.sees, one.hint, one.section):
                 assert text.in_(language).replace(" ", "") in page
-        others = ["does exactly what", "does nearly what"]
+        others = ["behaves exactly", "behaves nearly"]
         if language == "en":
             claimed = [words for words in others if words.replace(" ", "") in page]
             assert claimed == [words for words in others if words in sentence]

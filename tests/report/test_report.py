@@ -696,3 +696,25 @@ def test_a_write_that_fails_leaves_the_old_file(
         write_atomic(path, "new\n")
     assert path.read_bytes() == b"old\n"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        ("the result is 1.234e-05 here", 17, "the result is.."),
+        ("an error of 123,456 bytes", 18, "an error of.."),
+        ("a_very_long_name_of_a_student", 12, "a_very_lon.."),
+        ("short", 9, "short    "),
+        ("第一个检查没有通过", 11, "第一个检.."),
+    ],
+)
+def test_a_text_is_cut_between_words(text: str, columns: int, shown: str) -> None:
+    cut = escape.fitted(text, columns)
+    assert cut.rstrip() == shown.rstrip() and escape.width(cut) == columns
+
+
+def test_the_remark_counts_the_checks_that_count() -> None:
+    stub = HandIn("ann", tuple(CheckResult(c.name, Outcome.NOT_STARTED) for c in LAB.checks))
+    record = ClassRecord(LAB, Isolation("strong", (), "fork"), {}, (stub,))
+    required = sum(not check.optional for check in LAB.checks)
+    assert required < len(LAB.checks) and f"of {required}" in class_table(record, "en")
