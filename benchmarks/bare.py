@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,16 +20,20 @@ import pytest
 from autograder.course.load_lab import read_sources
 from autograder.harness import plugin
 from autograder.harness.runner import Plan, Runner, Trial
+from autograder.reference.cases import Case
 from autograder.sandbox import collective
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.ranks import Met, Request
 from autograder.sandbox.session import Session
+from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Reply, Sources
 from autograder.sandbox.wire import Tensor
 from benchmarks.replay import Call, calls, replay
 
 _counts: dict[str, Counter[str]] = {"runner": Counter(), "pytest": Counter()}
 _times: list[float] = []
+_running = [""]  # the check that asks now
+_rank_checks: set[str] = set()
 
 
 class _Recorder:
@@ -52,6 +56,7 @@ class _Recorder:
     def exchange_ranks(self, requests: Sequence[Request]) -> Met:
         """Ranks are processes: what they cost is no matter of bare calls, and counts apart."""
         _counts["runner"]["rank_round_trips"] += 1
+        _rank_checks.add(_running[0])
         return self._ranks.exchange_ranks(requests)
 
     def take_prints(self) -> str:
@@ -79,7 +84,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     for item in session.items:
         case = plugin.case_of(item)
         assert case is not None and isinstance(item, pytest.Function)
-        trial = Trial(item.originalname, case, item.obj)
+        trial = Trial(item.originalname, case, _noted(item))
         trials[trial.check] = (*trials.get(trial.check, ()), trial)
     files, paths = read_sources(Path(session.config.getoption("--hand-in")), lab.files)
     recorder = _Recorder(Sources(files, paths, lab.given))
@@ -91,6 +96,16 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     collective.stand_alone()
     _times.extend(replay(recorder.calls, session.config.getoption("--bare-repeats")))
     _watch_local_transport()
+
+
+def _noted(item: pytest.Function) -> Callable[[Student, Case], None]:
+    """The check, which says who it is when it begins."""
+
+    def run(student: Student, case: Case) -> None:
+        _running[0] = item.originalname
+        item.obj(student, case)
+
+    return run
 
 
 def _watch_local_transport() -> None:
@@ -119,6 +134,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         "times": _times,
         "items": len(items),
         "cases": {"public": len(cases) - hidden, "hidden": hidden},
+        "rank_checks": sorted(_rank_checks),
         **{side: dict(counts) for side, counts in _counts.items()},
     }
     out: Path = session.config.getoption("--bare-out")

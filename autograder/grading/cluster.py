@@ -24,6 +24,7 @@ from autograder.grading import remote
 from autograder.grading.crew import EngineError, Options
 from autograder.grading.engine import ungraded
 
+_TALKERS = ("distributed", "tornado", "asyncio")
 LEVELS = ("weak", "medium", "strong")
 PATIENCE = 60.0  # seconds to wait for a scheduler, and for the first worker
 CHUNK = 10  # hand-ins per core of a worker: seconds of work, so little is lost with a worker
@@ -198,10 +199,11 @@ class Cluster:
 def _silence() -> None:
     """Dask logs every lost connection; what matters of them is said in our sentences.
 
-    Its own configuration gives some of its modules a level and a handler each.
+    Its own configuration gives some of its modules a level and a handler each. Its event loop logs
+    what was under way when a scheduler goes.
     """
-    for name in ("distributed", *logging.root.manager.loggerDict):
-        if name.partition(".")[0] == "distributed":
+    for name in (*_TALKERS, *logging.root.manager.loggerDict):
+        if name.partition(".")[0] in _TALKERS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 

@@ -29,7 +29,8 @@ def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
         lines += [" · ".join(view.about), ""]
     if view.score.undecided:
         lines += [label("undecided_why", language), ""]
-    lines += _next(first_step(record.lab, hand_in, view, language), language)
+    step = first_step(record.lab, hand_in, view, language)
+    lines += _next(step, language)
     for heading, sentences in (("marks", view.marks), ("notes", view.notes)):
         if sentences:
             lines += [f"## {label(heading, language)}", ""]
@@ -38,7 +39,7 @@ def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
     lines += _recognised(findings, language) if findings else []
     lines += [f"## {label('exercises', language)}", ""]
     for exercise in view.exercises:
-        lines += _exercise(exercise, language)
+        lines += _exercise(exercise, language, told=step.hint)
     lines += _families(view.families, language)
     lines += _how(record, language)
     return "\n".join(lines) + "\n"
@@ -83,7 +84,7 @@ def _together(language: str, *sentences: str) -> str:
     return ("" if language == "zh" else " ").join(filter(None, sentences))
 
 
-def _exercise(exercise: ExerciseView, language: str) -> list[str]:
+def _exercise(exercise: ExerciseView, language: str, *, told: str) -> list[str]:
     score = _score(exercise.score, language)
     lines = [
         f"### {_text(exercise.title)} · {score}",
@@ -94,7 +95,7 @@ def _exercise(exercise: ExerciseView, language: str) -> list[str]:
     for check in exercise.checks:
         lines += _check(check, language)
     lines.append("")
-    if exercise.hint:
+    if exercise.hint and exercise.hint != told:  # which stands above already
         lines += [f"> **{label('hint', language)}:** {_text(exercise.hint)}", ""]
     return lines
 

@@ -80,12 +80,12 @@ SAID = {
     ),
     "pair": (
         PAIR,
-        "behaves exactly like a reference in which this is wrong: order mistaken and norm mistaken.",
+        "behaves exactly like a reference in which this is wrong: order mistaken and norm mistaken",
         "，以及norm",
     ),
     "either": (
         EITHER,
-        "behaves exactly like a reference in which one of these is wrong: order mistaken; sign mistaken",
+        "behaves exactly like a reference in which one of these is wrong: order mistaken",
         "之一的参考实现完全相同",
     ),
     "like": (

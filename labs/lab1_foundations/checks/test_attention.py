@@ -116,7 +116,7 @@ def test_attention_hidden(student: Student, case: Case) -> None:
         "只改动了掩码为 False 处的键与值；True 表示可以看。",
     )
     for row in rows:
-        what = Text(f"the output of query {row}", f"第 {row} 个查询的输出")
+        what = Text(f"the output of query {row}", f"查询 {row} 的输出")
         part = (..., slice(row, row + 1), slice(None))
         expect_same(after[row], before, case, why, what, part=part)
 
@@ -175,7 +175,7 @@ def test_attention_empty(student: Student, case: Case) -> None:
     others = [number for number in range(case["q"].shape[-2]) if number != row]
     why = Text("only the mask of another query was changed.", "只改动了另一个查询的掩码。")
     nothing = Text(
-        f"the output of query {row}, which sees nothing", f"什么都看不到的第 {row} 个查询的输出"
+        f"the output of query {row}, which sees nothing", f"什么都看不到的查询 {row} 的输出"
     )
     for result in (empty, added):
         expect_same(result, full, case, why, part=(..., others, slice(None)))

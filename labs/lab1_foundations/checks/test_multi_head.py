@@ -85,7 +85,7 @@ def test_multi_head_causal(student: Student, case: Case) -> None:
         "transpose 之前 view）。",
     )
     for first, after in changed.items():
-        what = Text(f"the output before token {first}", f"第 {first} 个 token 之前的输出")
+        what = Text(f"the output before token {first}", f"token {first} 之前的输出")
         expect_same(after, before, case, why, what, part=(slice(None), slice(0, first)))
 
 

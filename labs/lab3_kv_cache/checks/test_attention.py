@@ -86,7 +86,7 @@ def test_attention_future(student: Student, case: Case) -> None:
         for first in (1, tokens - 1)
     }
     for first, after in changed.items():
-        what = Text(f"the output before token {first}", f"第 {first} 个 token 之前的输出")
+        what = Text(f"the output before token {first}", f"token {first} 之前的输出")
         early = (slice(None), slice(0, first))
         expect_same(after, before, case, why, what, part=early)
 
