@@ -71,7 +71,7 @@ def test_what_one_sees_and_the_hint_are_sentences(lab: str) -> None:
 
 
 def test_a_name_completes_a_sentence(lab: str) -> None:
-    """“… what the reference does with …”: no sentence of its own, no second colon."""
+    """“… in which this is wrong: …”: no sentence of its own, no second colon."""
     capital = re.compile(r"(LayerNorm|RoPE|ReLU|SiLU|GiB|[A-Z]{2,})\b")
 
     def fits(words: Entry | Misconception) -> bool:
