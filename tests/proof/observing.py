@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from autograder.course import labfile
 from autograder.reference import cases
@@ -95,11 +96,12 @@ def observe(sources: Mapping[str, str], file: str) -> Seen:
     local = LocalTransport(Sources(sources))
     student, seen = Student(local), Seen()
     try:
-        for case in PUBLIC:
-            calls = CALLS[file].get(case.recipe.split("_")[0])
-            if calls is not None:
-                for number, value in enumerate(_values(calls(student, case))):
-                    seen[case.name, number] = value
+        with torch.backends.mkldnn.flags(enabled=False):  # as in workers
+            for case in PUBLIC:
+                calls = CALLS[file].get(case.recipe.split("_")[0])
+                if calls is not None:
+                    for number, value in enumerate(_values(calls(student, case))):
+                        seen[case.name, number] = value
     finally:
         local.close()
     return seen
