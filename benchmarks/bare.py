@@ -19,7 +19,8 @@ import pytest
 
 from autograder.course.load_lab import read_sources
 from autograder.harness import plugin
-from autograder.harness.runner import Plan, Runner, Trial
+from autograder.harness.plan import Plan, Trial
+from autograder.harness.runner import Runner
 from autograder.reference.cases import Case
 from autograder.sandbox import collective
 from autograder.sandbox.local import LocalTransport

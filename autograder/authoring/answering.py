@@ -8,7 +8,8 @@ from autograder.authoring.place import Place, read
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.items import Trace, by_exercise
 from autograder.diagnosis.misconceptions import Catalogue, Entry, MisconceptionError
-from autograder.harness.runner import Plan, Runner
+from autograder.harness.plan import Plan
+from autograder.harness.runner import Runner
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.transport import Sources
 

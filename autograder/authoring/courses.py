@@ -12,7 +12,7 @@ from torch import Tensor
 from autograder.authoring.place import Place
 from autograder.course.records import Text
 from autograder.diagnosis.stages import Course, Stage
-from autograder.harness.runner import Plan
+from autograder.harness.plan import Plan
 from autograder.sandbox.traced import summary
 from autograder.sandbox.values import to_torch
 from labs.given.config import Qwen3Config

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from autograder.authoring.place import read
@@ -38,21 +39,32 @@ class _Forwarder:
     index: int
 
 
+@dataclass(frozen=True)
+class _Call:
+    """A call: of what, where, and the texts that each of its arguments may be."""
+
+    name: str
+    line: int
+    literals: tuple[list[str], ...]
+
+
+@dataclass(frozen=True)
+class _Outline:
+    """What a file calls, imports by name, and has of functions that put an area in front."""
+
+    calls: tuple[_Call, ...]
+    imported: frozenset[str]
+    forwarders: dict[str, _Forwarder]
+
+
 def uses(root: Path) -> Iterator[Use]:
     """Every use in the code of the autograder, in its templates, and in the labs' checks."""
     paths = sorted((root / "autograder").rglob("*.py")) + sorted(root.glob("labs/*/checks/*.py"))
-    trees = {path: ast.parse(read(path)) for path in paths}
-    forwarders = {path: _forwarders(tree) for path, tree in trees.items()}
-    exported = {name: found for names in forwarders.values() for name, found in names.items()}
-    for path, tree in trees.items():
-        imported = {
-            alias.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        }
-        known = {name: found for name, found in exported.items() if name in imported}
-        yield from _calls(path, tree, known | forwarders[path])
+    outlines = {path: _outline(read(path)) for path in paths}
+    exported = {name: f for outline in outlines.values() for name, f in outline.forwarders.items()}
+    for path, outline in outlines.items():
+        known = {name: found for name, found in exported.items() if name in outline.imported}
+        yield from _uses(path, outline.calls, known | outline.forwarders)
     for path in sorted((root / "autograder" / "report" / "templates").glob("*.j2")):
         for number, line in enumerate(read(path).splitlines(), 1):
             for name in _LABEL.findall(line):
@@ -61,29 +73,33 @@ def uses(root: Path) -> Iterator[Use]:
                 yield Use(path, number, f"dashboard.{name}")
 
 
-def _calls(path: Path, tree: ast.Module, known: dict[str, _Forwarder]) -> Iterator[Use]:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        name = _called(node)
-        if name in _MAKERS and node.args:
-            for key in _literals(node.args[0]):
-                yield Use(path, node.lineno, key)
-        elif name in known and len(node.args) > known[name].index:
-            for key in _literals(node.args[known[name].index]):
-                yield Use(path, node.lineno, f"{known[name].area}.{key}")
-
-
-def _forwarders(tree: ast.Module) -> dict[str, _Forwarder]:
-    found: dict[str, _Forwarder] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
+@cache  # by text: who looks at the project again finds most of it as it was
+def _outline(text: str) -> _Outline:
+    calls: list[_Call] = []
+    imported: set[str] = set()
+    forwarders: dict[str, _Forwarder] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            calls.append(_Call(_called(node), node.lineno, tuple(map(_literals, node.args))))
+        elif isinstance(node, ast.ImportFrom):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ClassDef):
             for child in node.body:
                 if isinstance(child, _Function) and child.name == "__init__":
-                    found |= _forwarder(child, node.name, skip=1)
+                    forwarders |= _forwarder(child, node.name, skip=1)
         elif isinstance(node, _Function) and node.name != "__init__":
-            found |= _forwarder(node, node.name, skip=0)
-    return found
+            forwarders |= _forwarder(node, node.name, skip=0)
+    return _Outline(tuple(calls), frozenset(imported), forwarders)
+
+
+def _uses(path: Path, calls: Iterable[_Call], known: dict[str, _Forwarder]) -> Iterator[Use]:
+    for call in calls:
+        if call.name in _MAKERS and call.literals:
+            for key in call.literals[0]:
+                yield Use(path, call.line, key)
+        elif call.name in known and len(call.literals) > known[call.name].index:
+            for key in call.literals[known[call.name].index]:
+                yield Use(path, call.line, f"{known[call.name].area}.{key}")
 
 
 def _forwarder(function: _Function, name: str, skip: int) -> dict[str, _Forwarder]:

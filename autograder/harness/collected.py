@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autograder.harness import plugin
-from autograder.harness.runner import Plan, Trial
+from autograder.harness.plan import Plan, Trial
 
 # Nothing outside of the lab takes part: no settings of the folder, no plugin, no cache.
 QUIET = ("--assert=plain", "--capture=no", "-p", "no:cacheprovider", "-p", "no:terminal")

@@ -17,7 +17,7 @@ from autograder.diagnosis.fingerprints import Fingerprints
 from autograder.diagnosis.items import Answer, by_exercise
 from autograder.diagnosis.naming import Naming, names
 from autograder.harness import locate
-from autograder.harness.runner import Plan
+from autograder.harness.plan import Plan
 from autograder.sandbox.transport import CheckTransport
 
 

@@ -31,10 +31,11 @@ from autograder.harness.collected import arguments, plan_of
 from autograder.harness.diagnose import Known, known
 from autograder.harness.guard import Guard, Terminal
 from autograder.harness.one import judged
-from autograder.harness.runner import Plan
+from autograder.harness.plan import Plan
 from autograder.harness.slots import Slot
+from autograder.sandbox.forked import ForkedLink
 from autograder.sandbox.jail import harden_parent
-from autograder.sandbox.link import ForkedLink, NoWorker, Starter, WorkerLost
+from autograder.sandbox.link import NoWorker, Starter, WorkerLost
 from autograder.sandbox.spawned import SpawnedLink
 from autograder.sandbox.transport import Sources, WorkerTransport
 

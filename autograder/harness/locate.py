@@ -10,7 +10,7 @@ import numpy as np
 from autograder.course.records import Message, Text
 from autograder.diagnosis.stages import COLUMNS, Course, Stage, furthest
 from autograder.harness.checks import CheckFailed
-from autograder.harness.runner import Plan, Trial
+from autograder.harness.plan import Plan, Trial
 from autograder.sandbox.kept import NotKept
 from autograder.sandbox.link import NoWorker, WorkerLost
 from autograder.sandbox.student import Student, StudentError

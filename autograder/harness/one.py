@@ -14,7 +14,8 @@ from autograder.course.plain import (
 )
 from autograder.harness import marks, replay
 from autograder.harness.diagnose import Known, findings
-from autograder.harness.runner import Plan, Runner
+from autograder.harness.plan import Plan
+from autograder.harness.runner import Runner
 from autograder.sandbox.kept import KeepingTransport, KeptTransport
 from autograder.sandbox.link import NoWorker, Starter
 from autograder.sandbox.transport import Sources, WorkerTransport
@@ -47,7 +48,8 @@ def judged(
     elif request.get("keep"):
         told = {name: request[name] for name in ("files", "problems", "order")}
         transport = KeepingTransport(worker, Path(request["keep"]), told)
-    runner = Runner(plan, transport)
+    ahead = None if request.get("kept") else worker.ahead
+    runner = Runner(plan, transport, ahead)
     try:
         results = runner.public(problems, set(request["checks"]))
         # In the worker at hand, which has seen no hidden case yet.

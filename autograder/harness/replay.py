@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from autograder.course.records import CheckResult, Message, Outcome
 from autograder.harness.carry import may_carry_state
 from autograder.harness.checks import CheckFailed
-from autograder.harness.runner import Plan, Trial
+from autograder.harness.plan import Plan, Trial
 from autograder.sandbox.link import NoWorker, WorkerLost
 from autograder.sandbox.student import Student, StudentError
 from autograder.sandbox.transport import WorkerTransport

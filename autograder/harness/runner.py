@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
-from autograder.course.records import Check, CheckResult, Lab, Message, Outcome
+from autograder.course.records import Check, CheckResult, Message, Outcome
 from autograder.diagnosis.items import Answer
 from autograder.harness import explain
 from autograder.harness.checks import CheckFailed, NotCounted
+from autograder.harness.plan import Plan, Trial
 from autograder.reference.cases import Case
+from autograder.sandbox.ahead import Ahead, OutOfTurn
 from autograder.sandbox.kept import NotKept
 from autograder.sandbox.link import NoWorker, WorkerLost
 from autograder.sandbox.student import Student, StudentError
@@ -21,47 +22,14 @@ KEPT_LINES = 30  # of a student's own prints
 _ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'")
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One check on one case: the pytest item's function, called without pytest around it."""
-
-    check: str
-    case: Case
-    run: Callable[[Student, Case], None]
-    guard: Callable[[], None] = lambda: None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All trials of a lab by check, collected once and run for every hand-in.
-
-    ``probes``, by exercise, are asked where no mistake is recognised.
-    """
-
-    lab: Lab
-    trials: dict[str, tuple[Trial, ...]]
-    probes: dict[str, tuple[Trial, ...]] = field(default_factory=dict)
-
-    def shuffled(self, seed: str) -> Plan:
-        """The same trials, the cases of every check in an order that ``seed`` decides.
-
-        Where a check or a case is taken away, the others keep their order: what was kept of a
-        hand-in can be judged by the lab of today.
-        """
-
-        def place(trial: Trial) -> bytes:
-            return hashlib.sha256(f"{seed} {trial.case.name}".encode()).digest()
-
-        mixed = {name: tuple(sorted(ts, key=place)) for name, ts in self.trials.items()}
-        return replace(self, trials=mixed)
-
-
 class Runner:
-    """One hand-in on its way through a plan."""
+    """One hand-in on its way through a plan; its worker may be asked ``ahead``."""
 
-    def __init__(self, plan: Plan, transport: CheckTransport) -> None:
+    def __init__(self, plan: Plan, transport: CheckTransport, ahead: Ahead | None = None) -> None:
         self._plan = plan
         self._transport = transport
+        self._ahead = ahead
+        self._split = {hidden: plan.split(hidden=hidden) for hidden in (False, True)}
         self._results: dict[str, CheckResult] = {}
         self._settled: dict[str, CheckResult | None] = {}  # by file: what importing it came to
         self._only: set[str] = set()
@@ -112,7 +80,27 @@ class Runner:
                 else:
                     result = self._check(check, hidden=hidden)
                 self._results[check.name] = replace(result, check=check.name)
+        if self._ahead:
+            self._ahead.expect(iter(()))
         return tuple(self._results.values())
+
+    def _rest(self, here: Check, *, hidden: bool) -> Iterator[tuple[Trial, ...]]:
+        """The trials of this check and of those after it, up to one with a process of its own."""
+        begun = False
+        for exercise in self._plan.lab.exercises:
+            for check in exercise.checks:
+                begun |= check is here
+                if not begun or (self._only and check.name not in self._only):
+                    continue
+                if check.fresh:
+                    return
+                known = [self._results.get(name) for name in (check.name, *check.needs)]
+                known.append(self._settled[exercise.file])
+                if all(result is None or result.outcome is Outcome.PASSED for result in known):
+                    yield self._trials_of(check, hidden=hidden)
+
+    def _trials_of(self, check: Check, *, hidden: bool) -> tuple[Trial, ...]:
+        return self._split[hidden].get(check.name, ())
 
     def _import(
         self, file: str, problems: dict[str, Message], *, again: bool = False
@@ -147,31 +135,40 @@ class Runner:
         for need in check.needs:
             if self._results[need].outcome is not Outcome.PASSED:
                 return self._missing_need(need)
-        trials = self._plan.trials.get(check.name, ())
-        if not trials:
+        if not self._plan.trials.get(check.name):
             return CheckResult("", Outcome.NOT_GRADED, Message("check.no_weights"))
-        trials = tuple(trial for trial in trials if trial.case.hidden == hidden)
-        if not trials:
+        if not self._trials_of(check, hidden=hidden):
             return CheckResult("", Outcome.PASSED)
         if check.fresh:
             self._transport.renew()
-        try:
-            result = self._trials(trials)
-        except WorkerLost:  # to a stray signal: once more, and then it counts
-            self._transport.forgive()
-            result = self._trials(trials, again=True)
+        answered = len(self.answers)
+        again = False
+        while True:
+            try:
+                result = self._trials(check, hidden=hidden, again=again)
+                break
+            except (OutOfTurn, WorkerLost) as error:
+                del self.answers[answered:]
+                if isinstance(error, WorkerLost):  # to a stray signal: once more, then it counts
+                    self._transport.forgive()
+                    again = True
         if check.fresh:
             self._transport.renew()
         return explain.without_data(result) if hidden else result
 
-    def _trials(self, trials: tuple[Trial, ...], *, again: bool = False) -> CheckResult:
+    def _trials(self, check: Check, *, hidden: bool, again: bool) -> CheckResult:
         """Run one check on its cases, up to the first that it fails.
 
         Raises:
+            OutOfTurn: it has to begin anew.
             WorkerLost: to a stray signal, unless this is done ``again``.
         """
+        trials = self._trials_of(check, hidden=hidden)
         trials[0].guard()
         for number, trial in enumerate(trials):
+            if self._ahead and not self._ahead.expecting:
+                rest = self._rest(check, hidden=hidden)
+                self._ahead.expect(self._plan.habits.coming(rest, number))
             result = self._trial(trial, fresh=number == 0, again=again)
             if result is not None:
                 return result
@@ -187,7 +184,11 @@ class Runner:
             trial.run(student, case)
             student.flush()
             self.operators.update(student.operators)
+            self._plan.habits.learn(trial.check, case, student)
             return None
+        except OutOfTurn:
+            answered = False  # it is asked anew
+            raise
         except CheckFailed as error:
             return self._shown(CheckResult("", Outcome.FAILED, error.message, case=case.name))
         except StudentError as error:

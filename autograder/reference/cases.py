@@ -113,10 +113,14 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         tree, tensors = unpack(path.read_bytes())
     except (OSError, ValueError) as error:
         raise _not_cases(path, error) from None
-    # Cases stay for the judge's whole life: workers need each of their tensors only once. The
-    # key tells files apart without telling a worker where they lie.
-    file = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    return tree, {name: replace(t, key=f"{file}:{name}") for name, t in tensors.items()}
+    return tree, {name: replace(tensor, key=_key(tensor)) for name, tensor in tensors.items()}
+
+
+def _key(tensor: Tensor) -> str:
+    """Cases stay for the judge's whole life: workers need what is in their tensors only once."""
+    content = hashlib.sha256(f"{tensor.dtype}{tensor.shape}".encode())
+    content.update(tensor.data)
+    return content.hexdigest()[:24]
 
 
 def _not_cases(path: Path, error: Exception) -> CasesError:

@@ -55,16 +55,13 @@ class KeepingTransport:
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
         """Execute in the worker; see :meth:`WorkerTransport.exchange`."""
         header: dict[str, Any] = {"request": _digest(request, tensors)}
-        blob = b""
         try:
             reply = self._inner.exchange(request, tensors)
-            blob = self._inner.raw  # packed anew it may be beyond what `unpack` takes
-            return reply
         except WorkerLost as lost:
-            header |= kept_ranks.to_plain(lost)
+            self._keep(header | kept_ranks.to_plain(lost), b"")
             raise
-        finally:
-            self._keep(header, blob)
+        self._keep(header, self._inner.raw)  # packed anew it may be beyond what `unpack` takes
+        return reply
 
     def exchange_ranks(self, requests: Sequence[Request]) -> Met:
         """Execute on ranks; see :meth:`WorkerTransport.exchange_ranks`."""

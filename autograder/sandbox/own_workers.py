@@ -10,7 +10,8 @@ import sys
 from functools import cache, partial
 
 from autograder.course.labfile import ROOT
-from autograder.sandbox.link import ForkedLink, Starter
+from autograder.sandbox.forked import ForkedLink
+from autograder.sandbox.link import Starter
 from autograder.sandbox.spawned import SpawnedLink, clean_environment, command
 
 MEMORY_BYTES = 2 << 30  # of each, beyond what it starts with

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import IO
 
 from autograder.sandbox.framing import WireError, frame, frame_length
-from autograder.sandbox.link import MAX_PRINTS, Budget, Prints, WorkerLost, by_signal
+from autograder.sandbox.link import MAX_PRINTS, Budget, Link, Prints, WorkerLost, by_signal
 
-# While torch is imported nothing becomes garbage, and looking for it takes a seventh of the time;
-# preload collects once, and lets it be looked for again.
+# While torch is imported hardly anything becomes garbage, and looking for it takes a seventh of
+# the time; preload lets it be looked for again.
 BOOT = "import gc, sys; gc.disable(); sys.path.insert(0, sys.argv[1]); from {0} import main; main"
 
 
@@ -40,12 +40,14 @@ def clean_environment() -> dict[str, str]:
     return environment | dict.fromkeys(one, "1") | keep
 
 
-class SpawnedLink:
+class SpawnedLink(Link):
     """A worker process of its own, talked to over its standard streams.
 
     Threads read the streams, since Windows cannot poll pipes. The CPU clock of another
     process is not to be had everywhere: here the wall cap alone decides.
     """
+
+    most_ahead = 0  # prints arrive beside replies: it would be a guess whose they are
 
     def __init__(
         self, root: Path, memory_bytes: int, files: str = "", mapping: tuple[str, ...] = ()
@@ -65,23 +67,17 @@ class SpawnedLink:
         for target in (self._read_messages, self._read_prints):
             threading.Thread(target=target, daemon=True).start()
 
-    def exchange(self, blob: bytes, budget: Budget) -> bytes:
-        """Send, then wait for the reply at most the wall cap."""
-        self.begin(blob, budget)
-        return self.finish()
-
-    def begin(self, blob: bytes, budget: Budget) -> None:
-        """Send; the wall cap begins to run."""
+    def start(self, budget: Budget) -> None:
+        """The wall cap begins to run anew."""
         with self._lock:
             self._prints.total = 0
         self._wall_seconds, self._started = budget.wall_seconds, time.monotonic()
-        self.proceed(blob)
 
-    def proceed(self, blob: bytes) -> None:
-        """Send another message; the wall cap goes on."""
+    def proceed(self, *blobs: bytes) -> None:
+        """Send more; the wall cap goes on."""
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(frame(blob))
+            self._process.stdin.write(b"".join(map(frame, blobs)))
             self._process.stdin.flush()
         except OSError:
             pass  # it has ended; the reader thread knows how
@@ -98,6 +94,11 @@ class SpawnedLink:
         if isinstance(message, WorkerLost):
             raise message
         return message
+
+    def printed(self) -> bool:
+        """Whether there is anything to take yet."""
+        with self._lock:
+            return self._prints.any
 
     def take_prints(self) -> str:
         """What student code printed since the last call."""

@@ -86,6 +86,8 @@ class Student:
         self.operators: set[str] = set()  # dispatched by calls that asked for them
         self.asked: list[Result] = []  # every call so far
         self.traces: list[Any] = []  # of the calls so far, see autograder.sandbox.traced
+        self.requests: list[tuple[dict[str, Any], dict[str, Tensor]]] = []  # but for ranks
+        self.began_fresh = fresh
         self._traced = traced
         self._tensors: dict[str, Tensor] = {}
         self._names: dict[int, str] = {}
@@ -199,6 +201,7 @@ class Student:
             self._group.flush()
         if self._steps:
             request, tensors, take = self.packed()
+            self.requests.append((request, tensors))
             take(self._transport.exchange(request, tensors))
 
     def packed(self) -> tuple[dict[str, Any], dict[str, Tensor], Callable[[Reply], None]]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from autograder.course.records import Limits
+from autograder.sandbox.ahead import Ahead, LostUnasked, Question
 from autograder.sandbox.framing import WireError
 from autograder.sandbox.link import Budget, Link, NoWorker, Starter, WorkerLost
 from autograder.sandbox.ranks import Gang, Met, Request
-from autograder.sandbox.wire import KEPT, Tensor, pack, unpack
+from autograder.sandbox.wire import Tensor, pack, unpack
 
 Reply = tuple[dict[str, Any], dict[str, Tensor]]
 # Until student text is compiled nothing of a student's runs: a slow disk is no fault of theirs.
@@ -65,6 +66,7 @@ class WorkerTransport:
         self._most_seconds = self._seconds_left = limits.hand_in_seconds
         self._link: Link | None = None
         self._sent: set[str] = set()  # names of tensors that the worker keeps
+        self.ahead = Ahead(self._budget)
         self.gang = Gang(self._begin, self._budget)  # workers that are ranks together
         self._last_prints = ""  # of a worker that is gone
         self.lost = 0
@@ -76,18 +78,26 @@ class WorkerTransport:
 
         Raises:
             WorkerLost: it died, ran out of time, or did not answer in our language.
+            OutOfTurn: this was not foreseen; the check has to begin again.
             NoWorker: none could be started.
         """
         self._expect_time()
         link = self._link = self._link or self._begin()
-        tensors = {name: t for name, t in tensors.items() if name not in self._sent}
-        self._sent.update(name for name in tensors if name.startswith(KEPT))
         started = time.monotonic()
         try:
-            self.raw = link.exchange(pack(request, tensors), self._budget)
+            question = Question(request, tensors)
+            try:
+                raw = self.ahead.reply(link, question, self._sent)
+            except LostUnasked:  # costs nobody anything
+                self.ahead.stop()
+                self.renew()
+                link, raw = self._begin(), b""
+                self._link = link
+            self.raw = raw or link.exchange(question.packed(self._sent), self._budget)
             return unpack(self.raw)
         except (WorkerLost, WireError) as error:
             self.lost += 1
+            self.ahead.stop()
             self._last_prints = _prints(link)
             self.renew()
             if isinstance(error, WireError):
@@ -125,7 +135,9 @@ class WorkerTransport:
     def take_prints(self) -> str:
         """What student code printed since the last call."""
         last, self._last_prints = self._last_prints, ""
-        return last + (_prints(self._link) if self._link else "") + self.gang.prints()
+        if self._link and not self.ahead.begun:  # else what it prints is not of this check
+            last += _prints(self._link)
+        return last + self.gang.prints()
 
     def forgive(self) -> None:
         """The last loss is nobody's fault, and its prints are nobody's business."""
@@ -139,6 +151,7 @@ class WorkerTransport:
             self._link.close()
             self._link = None
             self._sent.clear()
+            self.ahead.forget()
 
     @contextmanager
     def aside(self) -> Iterator[None]:

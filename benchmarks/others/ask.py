@@ -17,7 +17,8 @@ from autograder.course import labfile
 from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import Outcome
-from autograder.harness.runner import Plan, Runner, Trial
+from autograder.harness.plan import Plan, Trial
+from autograder.harness.runner import Runner
 from autograder.reference import cases as case_files
 from autograder.reference.cases import Case
 from autograder.sandbox.local import LocalTransport

@@ -11,7 +11,8 @@ from typing import Any
 from autograder.course import labfile
 from autograder.course.load_lab import read_sources
 from autograder.course.records import Check, Lab
-from autograder.harness.runner import Plan, Runner, Trial
+from autograder.harness.plan import Plan, Trial
+from autograder.harness.runner import Runner
 from autograder.reference import cases
 from autograder.sandbox.link import Budget
 from autograder.sandbox.local import LocalTransport

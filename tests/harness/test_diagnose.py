@@ -17,7 +17,7 @@ from autograder.grading.engine import Engine, Options
 from autograder.harness import diagnose, locate
 from autograder.harness.collected import collect
 from autograder.harness.diagnose import Known
-from autograder.harness.runner import Plan
+from autograder.harness.plan import Plan
 from autograder.sandbox.link import WorkerLost
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.transport import Sources

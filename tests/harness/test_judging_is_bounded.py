@@ -12,7 +12,7 @@ import pytest
 from autograder.course.records import Check, CheckResult, Exercise, Lab, Limits, Outcome, Text
 from autograder.harness import carry, marks, replay
 from autograder.harness.checks import CheckFailed, expect_close, expect_same, expect_unlike
-from autograder.harness.runner import Plan, Trial
+from autograder.harness.plan import Plan, Trial
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import WorkerTransport

@@ -21,7 +21,8 @@ from autograder.course.records import (
     Text,
 )
 from autograder.harness.checks import CheckFailed
-from autograder.harness.runner import Plan, Runner, Trial
+from autograder.harness.plan import Plan, Trial
+from autograder.harness.runner import Runner
 from autograder.reference.cases import Case
 from autograder.sandbox.framing import WireError
 from autograder.sandbox.link import NoWorker, WorkerLost

@@ -17,7 +17,7 @@ from tests.mutation.mutants import Mutant, mutants_of
 from tests.mutation.run import WITHOUT, has_cases, judge, labs, left_out, run, short, sources_of
 
 LABS = labs()
-SLICE = 12
+SLICE = 6
 THIRD = ("lab3", "lab4")  # all their mutants take too long here: make mutants-auto
 each_lab = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 

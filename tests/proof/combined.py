@@ -16,7 +16,7 @@ from autograder.diagnosis.bank import Bank
 from autograder.diagnosis.items import Trace
 from autograder.diagnosis.misconceptions import Entry
 from autograder.harness.collected import collect
-from autograder.harness.runner import Plan
+from autograder.harness.plan import Plan
 from tests.proof.naming import hits, named
 from tests.proof.subject import Subject
 
