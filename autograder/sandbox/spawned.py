@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -17,6 +19,8 @@ from autograder.sandbox.link import MAX_PRINTS, Budget, Link, Prints, WorkerLost
 # While torch is imported hardly anything becomes garbage, and looking for it takes a seventh of
 # the time; preload lets it be looked for again.
 BOOT = "import gc, sys; gc.disable(); sys.path.insert(0, sys.argv[1]); from {0} import main; main"
+MARK = b"\0replied\x1f"  # ends, among the prints, what was printed before a message
+MARK_SECONDS = 5.0  # waited for one, once: student code may have closed what it comes by
 
 
 def command(module: str, root: Path, *args: str) -> list[str]:
@@ -45,9 +49,13 @@ class SpawnedLink(Link):
 
     Threads read the streams, since Windows cannot poll pipes. The CPU clock of another
     process is not to be had everywhere: here the wall cap alone decides.
+
+    Prints come beside the messages and may be read after them: a worker puts a :data:`MARK`
+    among them before each message. Student code that forges marks has its own prints read
+    early; nothing else hangs on them.
     """
 
-    most_ahead = 0  # prints arrive beside replies: it would be a guess whose they are
+    most_ahead = 0  # whose a print is would take a look at every mark
 
     def __init__(
         self, root: Path, memory_bytes: int, files: str = "", mapping: tuple[str, ...] = ()
@@ -62,14 +70,16 @@ class SpawnedLink(Link):
         )
         self._messages: queue.Queue[bytes | WorkerLost] = queue.Queue()
         self._prints = Prints()
-        self._lock = threading.Lock()
+        self._change = threading.Condition()  # of what the threads share with the judge's
+        self._messages_read = self._marks = 0
+        self._marks_end = False  # no more will come, or none is waited for
         self._flooded = False
         for target in (self._read_messages, self._read_prints):
             threading.Thread(target=target, daemon=True).start()
 
     def start(self, budget: Budget) -> None:
         """The wall cap begins to run anew."""
-        with self._lock:
+        with self._change:
             self._prints.total = 0
         self._wall_seconds, self._started = budget.wall_seconds, time.monotonic()
 
@@ -84,6 +94,7 @@ class SpawnedLink(Link):
 
     def finish(self) -> bytes:
         """Wait for the next message at most what is left of the wall cap."""
+        self._messages_read += 1  # before the end there is no mark, but the stream ends too
         left = max(0.0, self._wall_seconds - (time.monotonic() - self._started))
         try:
             message = self._messages.get(timeout=left)
@@ -96,14 +107,24 @@ class SpawnedLink(Link):
         return message
 
     def printed(self) -> bool:
-        """Whether there is anything to take yet."""
-        with self._lock:
+        """Whether there is anything to take."""
+        with self._change:
+            self._wait_for_prints()
             return self._prints.any
 
     def take_prints(self) -> str:
         """What student code printed since the last call."""
-        with self._lock:
+        with self._change:
+            self._wait_for_prints()
             return self._prints.take()
+
+    def _wait_for_prints(self) -> None:
+        """Until all is read that was printed before the last message, or the stream has ended."""
+
+        def complete() -> bool:
+            return self._marks_end or self._marks >= self._messages_read
+
+        self._marks_end = not self._change.wait_for(complete, MARK_SECONDS) or self._marks_end
 
     def close(self) -> None:
         """Kill the worker and close its pipes."""
@@ -141,15 +162,33 @@ class SpawnedLink(Link):
     def _read_prints(self) -> None:
         stream: IO[bytes] | None = self._process.stderr
         assert stream is not None
+        rest = b""  # perhaps the beginning of a mark
         try:
             while data := stream.read1(1 << 16):  # type: ignore[attr-defined]
-                with self._lock:
-                    self._prints.add(data)
-                if self._prints.total > MAX_PRINTS:
-                    self._flooded = True
-                    self._process.kill()
+                *marked, rest = (rest + data).split(MARK)
+                held = _begun_mark(rest)
+                text = b"".join(marked) + rest[: len(rest) - held]
+                rest = rest[len(rest) - held :]
+                self._keep(text, len(marked))
         except (ValueError, OSError):  # closed while reading
-            return
+            pass
+        self._keep(rest, 0, end=True)
+
+    def _keep(self, text: bytes, marks: int, *, end: bool = False) -> None:
+        """Add what was read, and tell whoever waits for it."""
+        with self._change:
+            self._prints.add(text)
+            self._marks += marks
+            self._marks_end |= end
+            self._change.notify()
+        if self._prints.total > MAX_PRINTS:
+            self._flooded = True
+            self._process.kill()
+
+
+def _begun_mark(data: bytes) -> int:
+    """How many bytes at the end may be the beginning of a mark."""
+    return next(n for n in range(len(MARK) - 1, -1, -1) if data.endswith(MARK[:n]))
 
 
 def main(argv: list[str]) -> None:
@@ -165,4 +204,10 @@ def main(argv: list[str]) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    worker.serve(reading, writing, jail.enter())
+    marks = os.dup(2)
+    worker.serve(reading, writing, jail.enter(), before_message=partial(_mark, marks))
+
+
+def _mark(fd: int) -> None:
+    with suppress(OSError):  # closed by student code
+        os.write(fd, MARK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from autograder.sandbox import collective
@@ -13,9 +14,15 @@ from autograder.sandbox.session import Session
 from autograder.sandbox.wire import Tensor, pack, unpack_trusted
 
 
-def serve(read_fd: int, write_fd: int, layers: tuple[str, ...]) -> None:
+def serve(
+    read_fd: int,
+    write_fd: int,
+    layers: tuple[str, ...],
+    before_message: Callable[[], None] = lambda: None,
+) -> None:
     """Take the sources (the reply names the isolation ``layers`` that bound), then requests.
 
+    ``before_message`` is called when all prints are out and a message is about to leave.
     Returns when the judge closes its end.
     """
     _line_buffered()
@@ -25,6 +32,7 @@ def serve(read_fd: int, write_fd: int, layers: tuple[str, ...]) -> None:
     def ask(call: str, about: str, data: bytes) -> list[bytes]:
         """Meet the other ranks at the judge, in the middle of a request."""
         told = {"call": call, "about": about}
+        before_message()
         _write(write_fd, pack(told, {"b": Tensor("uint8", (len(data),), data)}))
         answer = _read(read_fd)
         if answer is None:  # the judge waits for nothing any more
@@ -48,6 +56,7 @@ def serve(read_fd: int, write_fd: int, layers: tuple[str, ...]) -> None:
                 collective.join(rank, world, ask)
             reply = session.execute(request, tensors)
         _flush()
+        before_message()
         _write(write_fd, pack(*reply))
 
 
