@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import torch
+
 from autograder.authoring.place import Place, read
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.items import Trace, by_exercise
@@ -41,7 +43,7 @@ def together(entries: Sequence[Entry], sources: Mapping[str, str]) -> dict[str, 
 def traces_of(
     plan: Plan, sources: Mapping[str, str], *, only: Collection[str] = (), seed: int = 0
 ) -> dict[str, Trace]:
-    """What a hand-in of ours answers, by exercise; it runs in this process.
+    """What a hand-in of ours answers, by exercise; it runs in this process, as in a worker.
 
     Args:
         plan: the checks, on public cases.
@@ -50,12 +52,15 @@ def traces_of(
         seed: of torch's generator.
     """
     transport = LocalTransport(Sources(sources), seed=seed)
+    # Workers are without oneDNN, whose bfloat16 kernels round in other places.
+    before = torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
     try:
         runner = Runner(plan, transport)
         runner.run({}, set(only))
         # Whatever the order of cases will be when a class is graded.
         runner.ask_the_rest(skipped=False)
     finally:
+        torch.backends.mkldnn.set_flags(before[0])  # type: ignore[no-untyped-call]
         transport.close()
     return by_exercise(plan.lab, runner.answers)
 

@@ -162,7 +162,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
     ],
     "every message says the same in two languages": [
         (swap(f"{MESSAGES}/check.toml", "应为 {want}（{case}）", "应为（{case}）"), "{want} "),
-        (swap(f"{MESSAGES}/check.toml", "相对误差 {error:.1e}", "相对误差 {error}"), "{error:.1e}"),
+        (swap(f"{MESSAGES}/check.toml", "相对误差 {error:.2g}", "相对误差 {error}"), "{error:.2g}"),
         (swap(f"{MESSAGES}/outcome.toml", 'zh = "通过"\n', ""), "[passed] needs exactly"),
         (swap(f"{MESSAGES}/outcome.toml", "通过", "passed"), "[passed]: the Chinese holds no"),
         (swap(f"{MESSAGES}/outcome.toml", '"passed"', '""'), "[passed]: the English is empty"),

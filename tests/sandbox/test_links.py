@@ -189,7 +189,7 @@ def test_an_import_that_ends_settles_its_file_at_once(
     assert outcomes(record) == all_but(lab, **settled)
     sentences = {sentence(result) for result in record.results if result.message}
     assert len(sentences) == 1
-    assert time.monotonic() - started < 7  # one deadline of 1.5 s, not seven
+    assert time.monotonic() - started < 10  # one deadline of 1.5 s, not seven
 
 
 WRITES = """

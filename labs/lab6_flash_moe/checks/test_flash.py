@@ -92,7 +92,7 @@ def test_flash_future(student: Student, case: Case) -> None:
     before = flash(student, case)
     why = Text(
         "query i sees keys up to i + kv_len - q_len.",
-        "第 i 个查询能看到第 i + kv_len - q_len 个键为止。",
+        "查询 i 能看到键 i + kv_len - q_len 为止。",
     )
     for row in (0, rows // 2, rows - 2):
         first = row + 1 + keys - rows  # the first key that this query must not see
@@ -102,7 +102,7 @@ def test_flash_future(student: Student, case: Case) -> None:
             array[:, :, first:] = array[:, :, first:] * -1.5 + 0.7
             changed[name] = Tensor.of(array)
         after = flash(student, case, changed=changed)
-        what = Text(f"the output up to query {row}", f"到第 {row} 个查询为止的输出")
+        what = Text(f"the output up to query {row}", f"到查询 {row} 为止的输出")
         early = (slice(None), slice(None), slice(0, row + 1))
         expect_same(after, before, case, why, what, part=early)
 
@@ -111,7 +111,7 @@ def test_flash_future(student: Student, case: Case) -> None:
 def test_flash_mask(student: Student, case: Case) -> None:
     """With as many queries as keys, query i averages values 0 to i.
 
-    查询与键一样多时，第 i 个查询对第 0 到 i 个 value 取平均。
+    查询与键一样多时，查询 i 对 value 0 到 i 取平均。
     """
     expect_parity(student, case)
 

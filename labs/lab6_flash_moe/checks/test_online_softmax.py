@@ -159,7 +159,7 @@ def test_online_pure(student: Student, case: Case) -> None:
         whole = Text(f"the {len(blocks)} blocks that it was", f"原来的 {len(blocks)} 块")
         raise reject(after, whole, case, Text("the list, after the call", "调用之后的列表"))
     for number, (now, block) in enumerate(zip(after, blocks, strict=True)):
-        expect_unchanged(now, block, case, Text(f"block {number}", f"第 {number} 块"))
+        expect_unchanged(now, block, case, Text(f"block {number}", f"块 {number}"))
     why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
     for got, want in zip(_parts(second, case), _parts(value, case), strict=True):
         expect_same(got, want, case, why)

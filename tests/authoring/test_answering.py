@@ -1,0 +1,21 @@
+"""What our own solutions answer, written down for the banks: as a worker would answer it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from autograder.authoring.answering import traces_of
+from autograder.harness.collected import collect
+from tests import tiny_lab
+
+
+def test_answers_are_computed_as_in_a_worker(tmp_path: Path) -> None:
+    """Without oneDNN, whose bfloat16 differs; what runs in this process afterwards has it again."""
+    before = torch.backends.mkldnn.enabled
+    plan = collect(tiny_lab.build(tmp_path / "lab9_doubling").folder)
+    asking = tiny_lab.doing(other="import torch; return x * torch.backends.mkldnn.enabled")
+    (item,) = traces_of(plan, asking)["lab9.other"].values()
+    assert not item.values.any()
+    assert torch.backends.mkldnn.enabled is before
