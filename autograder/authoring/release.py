@@ -38,10 +38,10 @@ def run(out: Path, root: Path = labfile.ROOT) -> int:
         0.
 
     Raises:
-        ReleaseError: a source is wrong, or holds a line of a solution.
+        ReleaseError: a source is wrong, holds a line of a solution, or is not there.
     """
     files = contents(root)
-    problems = list(leaks(files, root))
+    problems = [*leaks(files, root), *lacking(files)]
     if problems:
         raise ReleaseError("\n".join(problems))
     for path in write(files, version(root), out):
@@ -72,6 +72,14 @@ def contents(root: Path) -> dict[str, bytes]:
     for toml in (root / "labs").glob("*/lab.toml"):
         files |= _lab(toml.parent, root)
     return dict(sorted(files.items()))
+
+
+def lacking(files: Mapping[str, bytes]) -> Iterator[str]:
+    """Labs without fingerprints, of whose mistakes none would be named."""
+    for path in files:
+        bank = path.removesuffix("lab.toml") + "fingerprints.bank"
+        if path.startswith("labs/") and path.endswith("/lab.toml") and bank not in files:
+            yield f"{bank} is absent; python -m autograder build makes it"
 
 
 def _code(root: Path) -> Iterator[Path]:

@@ -295,6 +295,6 @@ def expect_error(result: Result, kind: str, naming: str, case: Case, why: Text) 
             raise
         if kind in ("Exception", error.type) and naming in error.text:
             return
-        got = f"{error.type}: {error.text}"
-        raise _fail("other_error", case, OUTPUT, kind=kind, naming=naming, got=got) from None
+        key, got = "other_error" if naming else "other_kind", f"{error.type}: {error.text}"
+        raise _fail(key, case, OUTPUT, kind=kind, naming=naming, got=got) from None
     raise _fail("no_error", case, OUTPUT, kind=kind, got=_describe(value), why=_words(why))

@@ -84,13 +84,14 @@ class StandInMLP(nn.Module):
 
 
 class StandInModel(nn.Module):
-    """A language model that is a table: the sum of the tokens so far picks a row of scores.
+    """A language model that is a table: the sum of the tokens so far, and how many they are,
+    pick a row of scores.
 
     ``calls`` lists, for every call, how many tokens it was given.
     """
 
     def __init__(self, table: torch.Tensor) -> None:
-        """``table`` ``[vocab, vocab]``: row ``s % vocab`` scores the token after a sum ``s``."""
+        """``table`` ``[vocab, vocab]``: row ``(sum + count) % vocab`` scores the next token."""
         super().__init__()
         self.table = table
         self.calls: list[int] = []
@@ -104,8 +105,9 @@ class StandInModel(nn.Module):
     ) -> torch.Tensor:
         """Score the next token: ``[B, T]`` to ``[B, T, vocab]``; as Qwen3ForCausalLM.
 
-        ``attention_mask`` ``[B, past + T]`` leaves out tokens where it is 0. Positions, where
-        they are given, have to be those that the mask says; others spoil the scores.
+        ``attention_mask`` ``[B, past + T]`` leaves out tokens where it is 0, those in the cache
+        too: each call says anew. Positions, where they are given, have to be those that the mask
+        says; others spoil the scores.
         """
         batch, seq = input_ids.shape
         self.calls.append(seq)
@@ -113,11 +115,10 @@ class StandInModel(nn.Module):
         counted = torch.ones(batch, held + seq, dtype=torch.long)
         if attention_mask is not None:
             counted = attention_mask.long().expand(batch, held + seq)
-        new = input_ids * counted[:, held:]
-        tokens = new[:, None, :, None].float()  # [B, 1, T, 1], as keys lie in a cache
+        tokens = input_ids[:, None, :, None].float()  # [B, 1, T, 1], as keys lie in a cache
         if past is not None:
             tokens, _ = past.update(0, tokens, tokens)
-        sums = tokens[:, 0, :, 0].cumsum(dim=-1)[:, -seq:].long()
+        sums = ((tokens[:, 0, :, 0].long() + 1) * counted).cumsum(dim=-1)[:, -seq:]
         if position_ids is not None:
             places = (counted.cumsum(-1) - 1)[:, -seq:]
             off = (position_ids.expand(batch, seq) - places).abs() * counted[:, -seq:]
@@ -127,8 +128,16 @@ class StandInModel(nn.Module):
 
 
 def weights_of(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The parameters of a model by name, each once: a shared one under its first name."""
-    return dict(model.named_parameters())
+    """The parameters of a model by name, each once.
+
+    A shared one goes by the last of its names: by that of the embedding and not of the head,
+    whichever of the two a model has registered first.
+    """
+    named: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        earlier, _ = named.get(id(parameter), ("", parameter))
+        named[id(parameter)] = max(name, earlier), parameter
+    return dict(named.values())
 
 
 def parameter_count(model: nn.Module) -> int:
@@ -148,6 +157,27 @@ def shares(tokens: torch.Tensor, vocab: int) -> torch.Tensor:
     # A token that comes at all counts as the smallest step.
     steps = (counts / len(last) * 8).round().clamp(min=0.5) * (counts > 0)
     return steps / 8
+
+
+def agreeing(tokens: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The share of rows with the wanted token, in steps of an eighth; below 0: any will do."""
+    decided = wanted >= 0
+    return round(float((tokens == wanted)[decided].double().mean()) * 8) / 8
+
+
+def stacked(tokens: list[torch.Tensor]) -> torch.Tensor:
+    """What was heard, step by step: ``[steps, B]``, and ``[0]`` if there was nothing."""
+    return torch.stack(tokens) if tokens else torch.zeros(0, dtype=torch.long)
+
+
+def is_training(made_by: Callable[..., nn.Module], *arguments: object) -> bool:
+    """Whether a model that is just made would behave as in training."""
+    return made_by(*arguments).training
+
+
+def cached(past: KVCache, layer_idx: int) -> list[torch.Tensor]:
+    """Keys and values that a layer has put into a cache; empty where there are none."""
+    return list(past.layers.get(layer_idx, ()))
 
 
 def error_of(function: Callable[..., object], names: list[str], *arguments: object) -> list[str]:

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 7e202de6a332): fill in the TODOs.
+# Generated from the course's sources (stub 4ddfc32c4676): fill in the TODOs.
 """Lab 3, part 1: rotation by complex numbers, a KV cache, and attention that decodes with it.
 
 Fill in every TODO. Queries, keys and values are ``[batch, seq, heads, head_dim]`` here, as in
@@ -43,7 +43,8 @@ def apply_rotary_emb(
         freqs_cis: complex64 ``[T, head_dim/2]``, the rows of these T tokens.
 
     Returns:
-        The rotated ``(xq, xk)``, in the shapes and dtypes of ``xq`` and ``xk``.
+        The rotated ``(xq, xk)``, in the shapes and dtypes of ``xq`` and ``xk``, which are left
+        as they were.
     """
     # TODO lab3.apply_rotary: Rotate by multiplying
     raise NotImplementedError("TODO lab3.apply_rotary: to be written")

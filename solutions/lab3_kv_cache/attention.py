@@ -45,7 +45,8 @@ def apply_rotary_emb(
         freqs_cis: complex64 ``[T, head_dim/2]``, the rows of these T tokens.
 
     Returns:
-        The rotated ``(xq, xk)``, in the shapes and dtypes of ``xq`` and ``xk``.
+        The rotated ``(xq, xk)``, in the shapes and dtypes of ``xq`` and ``xk``, which are left
+        as they were.
     """
     # BEGIN SOLUTION lab3.apply_rotary
     turn = freqs_cis[:, None, :]  # [T, 1, head_dim/2]: one angle serves all heads of a token

@@ -69,6 +69,8 @@ def folders() -> dict[str, tuple[Qwen3Config, list[Weights]]]:
     lacking = dict(weights_of(untied, 4))
     for name in ("model.layers.1.mlp.up_proj.weight", "model.norm.weight"):
         del lacking[name]
+    headless = dict(weights_of(untied, 6))
+    del headless[HEAD]
     extra = dict(weights_of(untied, 5))
     extra["model.layers.0.self_attn.q_proj.bias"] = torch.zeros(24)
     extra["model.layers.2.mlp.up_proj.weight"] = torch.zeros(20, 12)
@@ -79,6 +81,7 @@ def folders() -> dict[str, tuple[Qwen3Config, list[Weights]]]:
         "bfloat16": (untied, [narrow]),
         "missing": (untied, [lacking]),
         "unexpected": (untied, [extra]),
+        "missing_head": (untied, [headless]),
     }
 
 

@@ -127,6 +127,13 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_lab_without_fingerprints_is_not_handed_out(files: dict[str, bytes]) -> None:
+    assert list(release.lacking(files)) == []
+    bank = "labs/lab3_kv_cache/fingerprints.bank"
+    without = {path: data for path, data in files.items() if path != bank}
+    assert [bank in problem for problem in release.lacking(without)] == [True]
+
+
 def test_an_import_of_what_students_must_not_get_is_refused(copy: Path) -> None:
     hint = copy / "autograder" / "cli" / "hint.py"
     inside = "\n\ndef more() -> None:\n    from autograder.reference.oracle_model import logits\n"

@@ -79,7 +79,7 @@ def lost(text: str, waiting: dict[int, str], **more: object) -> RankLost:
         (
             lost("20", {}, timed_out=True, clock="wall"),
             "rank 1 (of 4) was stopped after 20 s of wall time; a right solution",
-            "运行 20 秒（实际 时间）后被终止",
+            "运行 20 秒（实际时间）后被终止",
             Outcome.TIMED_OUT,
         ),
     ],

@@ -6,6 +6,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+from autograder.course.messages.spacing import filled
 from autograder.course.records import Message, Text
 
 
@@ -35,7 +36,7 @@ def render(message: Message, language: str) -> str:
         name: value.get(language, value.get("en")) if isinstance(value, dict) else value
         for name, value in message.values.items()
     }
-    return catalogue()[message.key].in_(language).format(**values)
+    return filled(catalogue()[message.key].in_(language), values)
 
 
 def both(message: Message) -> str:

@@ -176,8 +176,9 @@ def test_cache_gap(student: Student, case: Case) -> None:
     for cache in (new, rewound):
         _put(student, cache, case, 0, first)
         student.flush()
-        gap = student.call(cache, *_cut(case, 0, 1), first + 1, method="update")
-        expect_error(gap, "ValueError", "", case, why)
+        for _ in range(2):  # what was refused counts for nothing
+            gap = student.call(cache, *_cut(case, 0, 1), first + 1, method="update")
+            expect_error(gap, "ValueError", "", case, why)
 
 
 @cases("keys_and_values")

@@ -8,6 +8,7 @@ from autograder.course.records import Text
 from autograder.harness.checks import (
     Case,
     Handle,
+    Named,
     Result,
     Student,
     Tensor,
@@ -63,11 +64,16 @@ def test_size_multiplier(student: Student, case: Case) -> None:
 
 @cases("sizes_published")
 def test_size_published(student: Student, case: Case) -> None:
-    """The widths of published Llama models are right.
+    """The widths of published Llama models are right, and whole numbers to Python, too.
 
-    已发布的 Llama 模型的宽度正确。
+    已发布的 Llama 模型的宽度正确，并且在 Python 中也是整数。
     """
     _expect_sizes(student, case)
+    dim, multiple_of, multiplier, _ = case["sizes"][0]
+    asked = "mlp.feed_forward_size", dim, multiple_of, multiplier
+    size, again = student.call(*asked), student.new(*asked)
+    if student.call("builtins.isinstance", again, Named("builtins.float")).value:
+        raise reject(size.value, Text("an int", "int"), case)  # nn.Linear takes no float
 
 
 def _mlp(student: Student, case: Case, **changed: Tensor) -> Handle:
@@ -108,13 +114,15 @@ def test_mlp_up_is_linear(student: Student, case: Case) -> None:
     weight = case.weights["w3.weight"].array
     tripled = _mlp(student, case, w3__weight=Tensor.of(weight * -3))(case["x"])
     plain = _mlp(student, case)(case["x"])
-    whole = expect_shape(plain, case["y"].shape, case)
+    expect_shape(plain, case["y"].shape, case)
+    whole = expect_shape(tripled, case["y"].shape, case)
+    what = Text("the output divided by -3, after w3 times -3,", "w3 乘以 -3 后，输出除以 -3")
     why = Text(
         "w3 times -3 is the output times -3; the activation belongs to w1.",
         "w3 乘以 -3 时输出应乘以 -3；激活函数属于 w1。",
     )
-    # As float64: integers that a student returns may have no room for the product.
-    expect_same(tripled, Tensor.of(whole.array.astype(np.float64) * -3), case, why)
+    # As float64: integers that a student returns may have no room for the quotient.
+    expect_same(Tensor.of(whole.array.astype(np.float64) / -3), plain, case, why, what)
 
 
 @cases("mlp_curve")

@@ -44,7 +44,7 @@ def _table(student: Student, case: Case) -> tuple[Tensor, Tensor]:
     """
     numbers = case["head_dim"], case["end"], case["theta"]
     made = student.call("attention.precompute_freqs_cis", *numbers).value
-    if "complex" not in repr(made):
+    if "complex64" not in repr(made):
         raise reject(made, Text("a complex64 tensor", "complex64 张量"), case)
     table = student.new("attention.precompute_freqs_cis", *numbers)
     parts = student.call("torch.view_as_real", table)
@@ -110,10 +110,12 @@ def test_freqs_far(student: Student, case: Case) -> None:
     _expect_table(student, case, Limit(1e-3, 2e-3))
 
 
-def _turn(student: Student, case: Case, prefix: str = "", dtype: str = "float32") -> Result:
+def _turn(
+    student: Student, case: Case, prefix: str = "", dtype: str = "float32", *, echo: bool = False
+) -> Result:
     q, k = (like(dtype, case[name].array) for name in ("q", "k"))
     table = student.new("torch.complex", case[f"{prefix}cos"], case[f"{prefix}sin"])
-    return student.call("attention.apply_rotary_emb", q, k, table)
+    return student.call("attention.apply_rotary_emb", q, k, table, echo=echo)
 
 
 def _rotated(result: Result, case: Case) -> tuple[Tensor, Tensor]:
@@ -181,14 +183,18 @@ def test_apply_rotary_relative(student: Student, case: Case) -> None:
 
 @cases("rotation")
 def test_apply_rotary_dtype(student: Student, case: Case) -> None:
-    """xq and xk keep their dtype although the table is complex64.
+    """xq and xk keep their dtype although the table is complex64, and stay as they were.
 
-    尽管表为 complex64，xq 与 xk 仍保持各自的数据类型。
+    尽管表为 complex64，结果仍保持 xq 与 xk 各自的数据类型；传入的 xq 与 xk 不变。
     """
+    given = _turn(student, case, echo=True)
     for dtype in ("float16", "bfloat16"):
         rotated = _rotated(_turn(student, case, dtype=dtype), case)
         for tensor, name in zip(rotated, (Q, K), strict=True):
             expect_dtype(tensor, dtype, case, name)
+    _, args, _ = expect_items(given, 3, case)
+    expect_unchanged(args[0], case["q"], case, Text("xq", "xq"))
+    expect_unchanged(args[1], case["k"], case, Text("xk", "xk"))
 
 
 def _permuted(student: Student, case: Case, *, echo: bool = False) -> Result:

@@ -91,17 +91,24 @@ def test_load_bfloat16(student: Student, case: Case) -> None:
 
 @cases("load_tied")
 def test_load_dtype(student: Student, case: Case) -> None:
-    """bfloat16 is asked for: all parameters are bfloat16, and the head is still tied.
+    """bfloat16 is asked for: all parameters are, the head is still tied, the mode is eval().
 
-    要求 bfloat16：所有参数均为 bfloat16，输出头仍然共享。
+    要求 bfloat16：所有参数均为 bfloat16，输出头仍然共享，模型处于 eval() 模式。
     """
     found = student.call(WEIGHTS, _loaded(student, case, Dtype("bfloat16")))
+    asked = Named("model.load_hf_checkpoint"), Folder(case["folder"]), *STAND_INS
+    training = student.call("labs.given.standin.is_training", *asked)
     weights = expect_keys(found, list(case.weights), case, PARAMETERS)
     for name, tensor in weights.items():
         expect_dtype(tensor, "bfloat16", case, Text(name, f"参数 {name}"))
     if len(weights) != len(case.weights):
         want = Text(f"{len(case.weights)} parameters", f"{len(case.weights)} 个参数")
         raise reject(dict(weights), want, case, PARAMETERS)
+    if training.value is not False:
+        mode = Text("the model's `training`", "模型的 `training`")
+        raise reject(
+            training.value, Text("False: eval() mode", "False，即 eval() 模式"), case, mode
+        )
 
 
 def _expect_refused(student: Student, case: Case, why: Text) -> None:
@@ -123,6 +130,18 @@ def test_load_missing(student: Student, case: Case) -> None:
     """
     why = Text(
         "a model with random weights in it must not come out.", "不能得到含有随机权重的模型。"
+    )
+    _expect_refused(student, case, why)
+
+
+@cases("load_missing_head")
+def test_load_missing_head(student: Student, case: Case) -> None:
+    """A head that is not tied has to be in the files: the embedding is no stand-in for it.
+
+    不共享的输出头必须在文件中：嵌入不能代替它。
+    """
+    why = Text(
+        "this folder's head is not tied to the embedding.", "该文件夹的输出头并不与嵌入共享。"
     )
     _expect_refused(student, case, why)
 

@@ -17,9 +17,11 @@ from autograder.harness.checks import (
     expect_shape,
     reject,
 )
+from labs.lab4_tinyllm.checks.calls import like
 
 BLOCKED = Text("the mask (1: blocked)", "掩码（1 表示屏蔽）")
 POSITIONS = Text("the positions", "位置")
+LEAST = -3.4e38  # about finfo.min of float32 and bfloat16
 
 
 def _mask(student: Student, case: Case, dtype: str = "float32") -> Result:
@@ -32,6 +34,12 @@ def _mask(student: Student, case: Case, dtype: str = "float32") -> Result:
 def _expect_mask(student: Student, case: Case, dtype: str = "float32") -> None:
     result = _mask(student, case, dtype)
     expect_dtype(result, dtype, case)
+    parts = expect_shape(result, case["blocked"].shape, case).array.astype(np.float64)
+    others = parts[(parts > 0) & ~((parts > 0.9) & (parts < 1.1))]
+    if others.size:
+        least = Text(f"finfo({dtype}).min", f"finfo({dtype}).min")
+        got = float(f"{LEAST * others[0]:.2g}")
+        raise reject(got, least, case, Text("what blocks a key", "用于屏蔽键的值"))
     expect_close(result, case["blocked"], case, BLOCKED)
 
 
@@ -99,13 +107,13 @@ def _positions(student: Student, case: Case) -> Tensor:
 
 def _expect_positions(student: Student, case: Case) -> None:
     """Right where a token is no padding, and nowhere negative."""
-    real = case["real"].array.astype(np.float64)
-    found = _positions(student, case).array.astype(np.float64)
-    got, want = (found * real + 1, case["positions"].array * real + 1)
-    expect_close(Tensor.of(got), Tensor.of(want), case, POSITIONS)
-    negative = Text("how far positions lie below 0", "位置小于 0 的程度")
-    below = np.minimum(found, 0)
-    expect_close(Tensor.of(below + 1), Tensor.of(np.ones(below.shape)), case, negative)
+    real = case["real"].array.astype(bool)
+    found = _positions(student, case).array
+    got, want = (np.where(real, places, 0) for places in (found, case["positions"].array))
+    expect_close(Tensor.of(got), like(case["positions"], want), case, POSITIONS)
+    if (found < 0).any():
+        lowest = Text("the lowest position", "最小的位置")
+        raise reject(int(found.min()), Text("0 or more", "0 或更大"), case, lowest)
 
 
 @cases("masks_plain")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from autograder.course.records import Text
 from autograder.harness.checks import (
     Case,
@@ -208,8 +206,7 @@ def test_past_kept(student: Student, case: Case) -> None:
     attention(case["x"], past=cache)
     batch, tokens, _ = case["x"].shape
     shape = batch, case.config["num_key_value_heads"], tokens, case.config["head_dim"]
-    empty = like(case["x"], np.zeros((batch, shape[1], 0, shape[3])))
-    both = student.call(cache, case["layer"], empty, empty, method="update")
+    both = student.call("labs.given.standin.cached", cache, case["layer"])
     for part, name in zip(expect_items(both, 2, case), ("keys", "values"), strict=True):
         expect_shape(part, shape, case, Text(f"the cached {name}", f"缓存中的 {name}"))
 

@@ -65,14 +65,20 @@ def test_sample_greedy(student: Student, case: Case) -> None:
     expect_close(student.call("model.sample", case["logits"]), case["y"], case, CHOSEN)
 
 
-@cases("sample_rows")
+@cases("sample_rows", "sample_rows_top_k", "sample_rows_top_p")
 def test_sample_rows(student: Student, case: Case) -> None:
-    """Every row is sampled from its own logits.
+    """Every row is sampled from its own logits, within its own top_k and top_p.
 
-    每行按自己的 logits 采样。
+    每行按自己的 logits 采样，top_k 与 top_p 也各自计算。
     """
-    result = student.call("model.sample", case["logits"], temperature=1.0)
-    expect_close(result, case["y"], case, CHOSEN)
+    asked = "model.sample", case["logits"]
+    result = student.call(*asked, **case["options"])
+    # In steps so coarse that chance has no say: what mistakes are recognised by.
+    again = student.new(*asked, **case["options"])
+    student.call("labs.given.standin.agreeing", again, case["y"])
+    chosen, wanted = expect_shape(result, case["y"].shape, case, CHOSEN).array, case["y"].array
+    decided = np.where(wanted < 0, wanted, chosen)  # -1: chance decides there
+    expect_close(Tensor.of(decided), case["y"], case, CHOSEN)
 
 
 @cases("sample_plain", "sample_temperature")
@@ -129,10 +135,19 @@ def test_sample_generator(student: Student, case: Case) -> None:
     first, second, other = (
         _drawn(student, case, generator=_seeded(student, seed)) for seed in (5, 5, 6)
     )
+    own, later = _drawn(student, case), _drawn(student, case)
+    # As a word that chance cannot change: what mistakes are recognised by.
+    pair = [student.new("model.sample", _many(case), **case["options"]) for _ in range(2)]
+    student.call("torch.equal", *pair)
     why = Text("both generators were seeded alike.", "两个 generator 的种子相同。")
     expect_same(second, first, case, why, CHOSEN)
     why = Text("the seeds differ.", "种子不同。")
     expect_unlike(other, first, case, why, CHOSEN)
+    why = Text(
+        "without a generator torch's own goes on; nothing may set it back.",
+        "没有给定 generator 时使用 torch 自己的，它会继续前进，不应被重置。",
+    )
+    expect_unlike(later, own, case, why, CHOSEN)
 
 
 @cases("sample_warm_top_p")

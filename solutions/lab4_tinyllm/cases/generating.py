@@ -31,14 +31,14 @@ def continued(
     """The prompt and the likeliest tokens after it, row by row; ``[B, T + n]``."""
     rows = []
     for row, real in zip(ids.tolist(), keep.tolist(), strict=True):
-        total = sum(token for token, one in zip(row, real, strict=True) if one)
+        total = sum(token + 1 for token, one in zip(row, real, strict=True) if one)
         added: list[int] = []
         for _ in range(new):
             if eos is not None and eos in added:
                 added.append(eos)
                 continue
             added.append(int(table[total % len(table)].argmax()))
-            total += added[-1]
+            total += added[-1] + 1
         rows.append(row + added)
     longest = new
     if eos is not None:
@@ -99,14 +99,16 @@ def generate_eos(draw: Draw) -> Draft:
 
 @recipe()
 def generate_all_end(draw: Draw) -> Draft:
-    """Every row ends at its second token: there is nothing left to do."""
+    """Every row ends at its second token, which is 0: there is nothing left to do."""
     vocab, tokens, _, new = draw.pick(SIZES)
-    table = _table(draw, vocab)
-    ids = _ids(draw, vocab, 1, tokens).repeat(2, 1)
-    keep = torch.ones_like(ids)
-    plain = continued(table, ids, keep, new, None)
-    eos = int(plain[0, tokens + 1])
-    y = continued(table, ids, keep, new, eos)
+    eos = 0
+    while True:
+        table = _table(draw, vocab)
+        ids = _ids(draw, vocab, 1, tokens).repeat(2, 1)
+        keep = torch.ones_like(ids)
+        y = continued(table, ids, keep, new, eos)
+        if y.shape[1] == tokens + 2:
+            break
     about = Text(f"2 x {tokens} tokens that end soon", f"2 x {tokens} 个 token，很快结束")
     return draft(about, {"table": table, "ids": ids, "y": y}, new=new, eos=eos)
 
@@ -116,7 +118,7 @@ def _sampled(draw: Draw, settings: dict[str, Any]) -> Draft:
     vocab, tokens = draw.pick(((7, 4), (6, 5), (8, 3)))
     table = draw.normal(vocab, vocab)
     ids = _ids(draw, vocab, 1, tokens)
-    shares = chances(table[int(ids.sum()) % vocab], **settings)
+    shares = chances(table[int((ids + 1).sum()) % vocab], **settings)
     said = ", ".join(f"{key} {value}" for key, value in settings.items())
     about = Text(f"{said}, one more token", f"{said}，再生成一个 token")
     tensors = {"table": table, "ids": ids, "shares": shares}

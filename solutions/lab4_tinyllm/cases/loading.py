@@ -63,6 +63,13 @@ def load_missing(draw: Draw) -> Draft:
 
 
 @recipe(hidden=0)
+def load_missing_head(draw: Draw) -> Draft:
+    """The embedding is no stand-in for a head that is not tied to it."""
+    about = Text("a folder without its own head", "缺少独立输出头的文件夹")
+    return draft(about, folder=f"{FOLDERS}/missing_head", names=[HEAD])
+
+
+@recipe(hidden=0)
 def load_unexpected(draw: Draw) -> Draft:
     names = ["model.layers.0.self_attn.q_proj.bias", "model.layers.2.mlp.up_proj.weight"]
     about = Text("a folder with two weights too many", "多出两个权重的文件夹")

@@ -124,4 +124,33 @@ def sample_rows(draw: Draw) -> Draft:
     best = draw.permutation(vocab)[:batch]
     logits[torch.arange(batch), best] += 60
     about = Text("every row has its own sure token", "每行各有一个几乎确定的 token")
-    return draft(about, {"logits": logits, "y": best})
+    options = {"temperature": 1.0}
+    return draft(about, {"logits": logits, "y": best}, options=options)
+
+
+def _sure_rows(draw: Draw) -> torch.Tensor:
+    """Shares ``[rows, 5]``: one token has most, at another place in every row."""
+    sure = torch.tensor((0.62, 0.2, 0.1, 0.05, 0.03))
+    return torch.stack([sure[draw.permutation(5)] for _ in range(ROWS // 20)])
+
+
+@recipe()
+def sample_rows_top_k(draw: Draw) -> Draft:
+    """Each row has but one choice; what bounds the first row, or the last, bounds no other."""
+    logits = _sure_rows(draw).log()
+    logits[[0, -1]] -= 9.0
+    about = Text("top_k 1, rows of different size", "top_k 为 1，各行大小不同")
+    options = {"temperature": 1.0, "top_k": 1}
+    return draft(about, {"logits": logits, "y": logits.argmax(-1)}, options=options)
+
+
+@recipe()
+def sample_rows_top_p(draw: Draw) -> Draft:
+    """One token is enough in all rows but the first and last, which need several."""
+    shares = _sure_rows(draw)
+    shares[[0, -1]] = 0.2
+    y = shares.argmax(-1)
+    y[[0, -1]] = -1  # left to chance
+    p = draw.pick((0.55, 0.5, 0.6))
+    about = Text(f"top_p {p}, one token is enough in most rows", f"top_p 为 {p}，多数行只需一个")
+    return draft(about, {"logits": shares.log(), "y": y}, options={"temperature": 1.0, "top_p": p})

@@ -163,8 +163,8 @@ class Qwen3ForCausalLM(nn.Module):
     ) -> None:
         """Make the modules; with ``tie_word_embeddings`` the head's weight *is* the embedding."""
         super().__init__()
-        self.model = Qwen3Model(config, attention_cls, mlp_cls)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.model = Qwen3Model(config, attention_cls, mlp_cls)
         if config.tie_word_embeddings:
             self.lm_head.weight = self.model.embed_tokens.weight
 
