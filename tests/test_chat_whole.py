@@ -65,6 +65,10 @@ def test_what_breaks_is_said_in_words(tmp_path: Path, capsys: pytest.CaptureFixt
     model.write_text(text.replace("def generate(", "def generated("), encoding="utf-8")
     assert run(files(tmp_path, LAB.files), TINY, "The whale", 3) == 1
     assert "model.py has no function generate" in capsys.readouterr().err
+    model.write_text(text, encoding="utf-8")
+    shutil.copy(labfile.SOLUTIONS / "lab2_qwen3_block" / "attention.py", tmp_path)
+    assert run(files(tmp_path, LAB.files), TINY, "The whale", 3, "en") == 1  # carried, no cache yet
+    assert "Not yet: fill in lab4.past, then" in capsys.readouterr().err
     stub = files(LAB.folder, LAB.files)
     assert run(stub, TINY, "The whale", 3) == 1
     assert "fill in lab4.load" in capsys.readouterr().err

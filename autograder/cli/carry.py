@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from autograder.cli import reset
 from autograder.course.handed_out import is_untouched
 from autograder.course.labfile import LabError
 from autograder.course.records import Lab
@@ -24,6 +26,8 @@ class CarryError(LabError):
 def run(source: Lab, target: Lab, folders: tuple[Path, Path], language: str, *, force: bool) -> int:
     """Copy the files that both labs have, all or none, and say what became of each.
 
+    What ``force`` overwrites is kept, as ``reset`` keeps it.
+
     Args:
         source: the lab that is done.
         target: the lab that goes on.
@@ -34,8 +38,12 @@ def run(source: Lab, target: Lab, folders: tuple[Path, Path], language: str, *, 
     Returns:
         0, or 1 when nothing was carried (the reason is on stderr).
     """
+
+    def keep(path: Path) -> None:
+        print(reset.keep(target, path, language))
+
     try:
-        carried = carry(source, target, *folders, force=force)
+        carried = carry(source, target, *folders, keep if force else None)
     except CarryError as error:
         print(error.said.in_(language), file=sys.stderr)
         return 1
@@ -45,8 +53,12 @@ def run(source: Lab, target: Lab, folders: tuple[Path, Path], language: str, *, 
     return 0
 
 
-def carry(source: Lab, target: Lab, here: Path, there: Path, *, force: bool) -> dict[str, bool]:
+def carry(
+    source: Lab, target: Lab, here: Path, there: Path, keep: Callable[[Path], None] | None
+) -> dict[str, bool]:
     """Copy the files; by name, whether each had to be written.
+
+    ``keep`` is called with a changed file before it is overwritten; None: nothing may be.
 
     Raises:
         CarryError: no file is common, one is absent or untouched, or one in the target's folder
@@ -85,7 +97,7 @@ def carry(source: Lab, target: Lab, here: Path, there: Path, *, force: bool) -> 
                 )
             )
     changed = [name for name in common if _is_work(there / name, found[name])]
-    if changed and not force:
+    if changed and keep is None:
         raise CarryError(
             (
                 f"{', '.join(changed)} in {there} was changed and would be overwritten; add "
@@ -99,6 +111,8 @@ def carry(source: Lab, target: Lab, here: Path, there: Path, *, force: bool) -> 
         path = there / name
         written[name] = not path.is_file() or path.read_bytes() != text
         if written[name]:
+            if keep is not None and name in changed:
+                keep(path)
             path.write_bytes(text)
     return written
 

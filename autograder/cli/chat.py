@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Where the two classes that the model is built from stand.
 CLASSES = {"attention": "Qwen3Attention", "mlp": "Qwen3MLP"}
 
+# What Python says where a lab gives a cache to attention that was carried over without one.
+NO_CACHE_YET = "got an unexpected keyword argument 'past'"
+
 
 class ChatError(ToldError):
     """Something to tell the student: a sentence in English and one in Chinese."""
@@ -214,10 +217,13 @@ def _explain(error: BaseException, files: Mapping[str, str], language: str) -> s
     """Say in a few lines what went wrong, and at which line of the student."""
     place = _place(error, files)
     text = str(error)
+    todo = ""
     if isinstance(error, NotImplementedError) and text.startswith("TODO lab"):
-        todo = text.removeprefix("TODO ").split(":")[0] + (
-            f" ({place.splitlines()[0]})" if place else ""
-        )
+        where = f" ({place.splitlines()[0]})" if place else ""
+        todo = text.removeprefix("TODO ").split(":")[0] + where
+    elif isinstance(error, TypeError) and text.endswith(NO_CACHE_YET):
+        todo = "lab4.past"
+    if todo:
         not_yet = Text(
             f"Not yet: fill in {todo}, then come back to chat.",
             f"还差一步：请先完成 {todo}，然后再来聊天。",

@@ -40,20 +40,25 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     if texts is None:
         print(_say("no_originals", language, folder=lab.folder), file=sys.stderr)
         return 1
-    backup = BACKUPS / f"{lab.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     for name in wanted:
         path = place / name
         if path.is_file() and path.read_bytes() == texts[name].encode():
             print(_say("unchanged", language, file=path))
             continue
         if path.is_file():
-            backup.mkdir(parents=True, exist_ok=True)
-            (backup / name).write_bytes(path.read_bytes())
-            print(_say("kept", language, file=backup / name))
+            print(keep(lab, path, language))
         write_atomic(path, texts[name])
         print(_say("put_back", language, file=path))
     print(render(Message("board.next", {"command": command_of(number_of(lab), "test")}), language))
     return 0
+
+
+def keep(lab: Lab, path: Path, language: str) -> str:
+    """Copy a file that is about to be overwritten, and say where to."""
+    backup = BACKUPS / f"{lab.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    backup.mkdir(parents=True, exist_ok=True)
+    (backup / path.name).write_bytes(path.read_bytes())
+    return _say("kept", language, file=backup / path.name)
 
 
 def _texts(lab: Lab) -> dict[str, str] | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.cli import reset
 from autograder.cli.main import main
 from autograder.course import labfile
 
@@ -43,8 +44,12 @@ def test_both_files_arrive_byte_for_byte(lab4: Path, capsys: pytest.CaptureFixtu
 
 
 def test_work_is_not_overwritten_unless_asked(
-    lab4: Path, capsys: pytest.CaptureFixture[str]
+    lab4: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(reset, "BACKUPS", tmp_path / "backups")
     (lab4 / "mlp.py").write_text("mine\n", encoding="utf-8")
     before = (lab4 / "attention.py").read_bytes()
     assert carried(lab4) == 1
@@ -54,6 +59,8 @@ def test_work_is_not_overwritten_unless_asked(
     assert (lab4 / "attention.py").read_bytes() == before  # all or none
     assert carried(lab4, "--force") == 0
     assert (lab4 / "mlp.py").read_bytes() == (SOLUTION / "mlp.py").read_bytes()
+    (kept,) = (tmp_path / "backups").rglob("*.py")  # what was untouched is no loss
+    assert kept.read_text(encoding="utf-8") == "mine\n" and str(kept) in capsys.readouterr().out
 
 
 def test_what_is_not_done_is_not_carried(
