@@ -83,7 +83,8 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
 
     def rotated(dtype: torch.dtype) -> Any:
         q = numbers(BATCH, SEQ, HEADS, SIZE, seed=4).to(dtype)
-        return module.apply_rotary_emb(q, q[:, :, :KV_HEADS] * 2, table[3 : 3 + SEQ])
+        k = q[:, :, :KV_HEADS] * 2
+        return [*module.apply_rotary_emb(q, k, table[3 : 3 + SEQ]), q, k]
 
     def permuted(*shape: int) -> Any:
         weight = numbers(*shape, seed=6)
@@ -125,12 +126,14 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
     yield "reset", partial(stored, (0, 5), (0, -1), (0, 2), (2, 3))
     yield "emptied", partial(stored, (0, 5), (0, -1), (3, 2))
     yield "gap", partial(stored, (0, 2), (4, 1))
+    yield "gap, twice", partial(stored, (0, 2), (4, 1), (4, 1))
     yield "gap after rewinding", partial(stored, (0, 5), (0, 2), (4, 1))
     yield "full by one", partial(stored, (0, ROOM), (ROOM, 1), (ROOM - 1, 1))
     yield "full by two", partial(stored, (0, ROOM - 1), (3, ROOM - 2), (ROOM - 1, 1))
     yield "stored in float16", partial(stored, (0, 5), (5, 1), dtype=half)
     yield "two caches", two_caches
     yield "causal", lambda: build()(tokens(), 0, table)
+    yield "causal from 20", lambda: build()(tokens(), 20, table)
     yield "from 20", lambda: build()(tokens(), 20, table, causal())
     yield "all is seen", lambda: build()(tokens(), 0, table, torch.zeros(1, 1, SEQ, SEQ))
     yield "one token", lambda: build()(tokens()[:, :1], 0, table)
