@@ -69,6 +69,11 @@ def test_what_breaks_is_said_in_words(tmp_path: Path, capsys: pytest.CaptureFixt
     shutil.copy(labfile.SOLUTIONS / "lab2_qwen3_block" / "attention.py", tmp_path)
     assert run(files(tmp_path, LAB.files), TINY, "The whale", 3, "en") == 1  # carried, no cache yet
     assert "Not yet: fill in lab4.past, then" in capsys.readouterr().err
+    shutil.copy(SOLUTION / "attention.py", tmp_path)
+    model.write_text(text.replace("self.lm_head(", "torch.inf * 0 * self.lm_head("), "utf-8")
+    assert run(files(tmp_path, LAB.files), TINY, "The whale", 3, "en") == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith("The logits of your model hold NaN") and shown.out == ""
     stub = files(LAB.folder, LAB.files)
     assert run(stub, TINY, "The whale", 3) == 1
     assert "fill in lab4.load" in capsys.readouterr().err

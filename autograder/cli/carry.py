@@ -38,9 +38,10 @@ def run(source: Lab, target: Lab, folders: tuple[Path, Path], language: str, *, 
     Returns:
         0, or 1 when nothing was carried (the reason is on stderr).
     """
+    backup = reset.backup_of(target)
 
     def keep(path: Path) -> None:
-        print(reset.keep(target, path, language))
+        print(reset.keep(path, backup, language))
 
     try:
         carried = carry(source, target, *folders, keep if force else None)

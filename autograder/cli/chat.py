@@ -79,7 +79,7 @@ def run(
         return 130
     except BrokenPipeError:
         raise  # the reader of our output has gone, which is nobody's mistake
-    except ChatError as error:
+    except ToldError as error:
         print(_in(error.said, language), file=sys.stderr)
     except BaseException as error:  # a hand-in may raise anything, SystemExit too
         print(_explain(error, files, language), file=sys.stderr)

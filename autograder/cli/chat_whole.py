@@ -8,10 +8,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from autograder.course.text import Text
+from autograder.course.text import Text, ToldError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from torch import nn
 
 MODEL = "model.py"
 
@@ -65,6 +66,8 @@ def talk(
     import torch
 
     model = load(checkpoint, *parts)
+    if isinstance(model, torch.nn.Module):
+        model.register_forward_hook(_expect_finite)
     times = [perf_counter()]
 
     def heard(new: torch.Tensor) -> None:
@@ -86,6 +89,18 @@ def talk(
         if len(times) > 1:
             print(streamed.rest())
     return _speed(len(tokens), times)
+
+
+def _expect_finite(model: nn.Module, args: tuple[Any, ...], logits: Any) -> None:
+    """Stop where the next token would be chosen among NaN, which no sampler complains about."""
+    import torch
+
+    if torch.is_tensor(logits) and not torch.isfinite(logits[:, -1]).all():
+        raise ToldError(
+            "The logits of your model hold NaN or infinity; does a mask block whole rows, or does "
+            "a softmax overflow?",
+            "你的模型的 logits 含有 NaN 或无穷大；是不是掩码屏蔽了整行，或 softmax 溢出？",
+        )
 
 
 def _eos(checkpoint: Path) -> int | None:

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 import time
+from itertools import chain, count
 from pathlib import Path
 
 from autograder.course import handed_out, labfile
@@ -40,22 +41,29 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     if texts is None:
         print(_say("no_originals", language, folder=lab.folder), file=sys.stderr)
         return 1
+    backup = backup_of(lab)
     for name in wanted:
         path = place / name
         if path.is_file() and path.read_bytes() == texts[name].encode():
             print(_say("unchanged", language, file=path))
             continue
         if path.is_file():
-            print(keep(lab, path, language))
+            print(keep(path, backup, language))
         write_atomic(path, texts[name])
         print(_say("put_back", language, file=path))
     print(render(Message("board.next", {"command": command_of(number_of(lab), "test")}), language))
     return 0
 
 
-def keep(lab: Lab, path: Path, language: str) -> str:
-    """Copy a file that is about to be overwritten, and say where to."""
-    backup = BACKUPS / f"{lab.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+def backup_of(lab: Lab) -> Path:
+    """A folder, not there yet, for all files that one command overwrites."""
+    folder = BACKUPS / f"{lab.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    numbered = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    return next(path for path in chain((folder,), numbered) if not path.exists())
+
+
+def keep(path: Path, backup: Path, language: str) -> str:
+    """Copy a file that is about to be overwritten into ``backup``, and say so."""
     backup.mkdir(parents=True, exist_ok=True)
     (backup / path.name).write_bytes(path.read_bytes())
     return _say("kept", language, file=backup / path.name)

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from autograder.course.records import Message, Text
+from autograder.harness.described import described
 from autograder.reference.cases import Case
 from autograder.reference.compare import LIMITS, Limit, difference
 from autograder.sandbox.student import (
@@ -23,7 +24,6 @@ from autograder.sandbox.student import (
     GivenConfig,
     Handle,
     Named,
-    Other,
     Result,
     Student,
     StudentError,
@@ -34,8 +34,8 @@ __all__ = [
     "OUTPUT", "Case", "CheckFailed", "Dtype", "Folder", "Handle", "Limit", "Named",
     "NotCounted", "Result", "Student", "StudentError", "Tensor", "cases", "config",
     "expect_close", "expect_dtype", "expect_error", "expect_items", "expect_keys",
-    "expect_most", "expect_same", "expect_shape", "expect_tensor", "expect_unchanged",
-    "expect_unlike", "expect_value", "probe", "reject",
+    "expect_most", "expect_parameter", "expect_same", "expect_shape", "expect_tensor",
+    "expect_unchanged", "expect_unlike", "expect_value", "probe", "reject",
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
@@ -83,18 +83,6 @@ def _fail(key: str, case: Case, what: Text, **values: Any) -> CheckFailed:
     return CheckFailed(f"check.{key}", case=case.words, what=_words(what), **values)
 
 
-def _describe(value: Any) -> dict[str, str]:
-    """What came instead, in both languages."""
-    if isinstance(value, Tensor):
-        return _words(Text(f"a tensor {list(value.shape)}", f"形状为 {list(value.shape)} 的张量"))
-    if isinstance(value, (tuple, list, dict)):
-        kind, count = type(value).__name__, len(value)
-        return _words(Text(f"a {kind} of {count}", f"含 {count} 项的 {kind}"))
-    if isinstance(value, (Other, int, float, str)):
-        return _words(Text(repr(value)[:120], repr(value)[:120]))
-    return _words(Text(type(value).__name__, type(value).__name__))
-
-
 def expect_tensor(result: Result | Any, case: Case, what: Text = OUTPUT) -> Tensor:
     """The value of a call, which has to be a plain tensor."""
     value = result.value if isinstance(result, Result) else result
@@ -105,7 +93,7 @@ def expect_tensor(result: Result | Any, case: Case, what: Text = OUTPUT) -> Tens
 
 def reject(value: Any, want: Text, case: Case, what: Text = OUTPUT) -> CheckFailed:
     """The failure of a value that is something else than ``want``, to be raised."""
-    return _fail("type", case, what, got=_describe(value), want=_words(want))
+    return _fail("type", case, what, got=described(value), want=_words(want))
 
 
 def expect_items(result: Result, count: int, case: Case, what: Text = OUTPUT) -> Sequence[Any]:
@@ -123,7 +111,7 @@ def expect_keys(
     value = result.value
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing:
-        got, listed = _describe(value), ", ".join(keys)
+        got, listed = described(value), ", ".join(keys)
         if isinstance(value, dict):
             absent = ", ".join(missing)
             got = _words(Text(f"a dict without {absent}", f"缺少 {absent} 的 dict"))
@@ -267,6 +255,13 @@ def expect_unlike(
         raise _fail("stuck", case, what, why=_words(why))
 
 
+def expect_parameter(student: Student, module: Handle, name: str, case: Case) -> None:
+    """What a module holds under a name is an ``nn.Parameter``, which is learned."""
+    held = student.new("builtins.getattr", module, name)
+    if student.call("builtins.isinstance", held, Named("torch.nn.Parameter")).value is not True:
+        raise CheckFailed("check.buffer", case=case.words, name=name)
+
+
 def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
     """A whole number; an integral float or a tensor of one element is taken too."""
     value = got.value if isinstance(got, Result) else got
@@ -274,7 +269,7 @@ def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
         value = value.array.reshape(-1)[0].item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _fail(
-            "type", case, what, got=_describe(value), want=_words(Text("a whole number", "整数"))
+            "type", case, what, got=described(value), want=_words(Text("a whole number", "整数"))
         )
     if value != want:
         raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")
@@ -297,4 +292,4 @@ def expect_error(result: Result, kind: str, naming: str, case: Case, why: Text) 
             return
         key, got = "other_error" if naming else "other_kind", f"{error.type}: {error.text}"
         raise _fail(key, case, OUTPUT, kind=kind, naming=naming, got=got) from None
-    raise _fail("no_error", case, OUTPUT, kind=kind, got=_describe(value), why=_words(why))
+    raise _fail("no_error", case, OUTPUT, kind=kind, got=described(value), why=_words(why))

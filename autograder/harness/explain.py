@@ -63,8 +63,9 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
             return Message("check.weights_shape", values)
         if not error.lacking and not error.extra:
             return Message("check.exception", words)
-        values = {"lacking": _listed(error.lacking), "extra": _listed(error.extra)}
-        return Message("check.weights", values | {"case": case.words})
+        lists = {"lacking": ", ".join(error.lacking), "extra": ", ".join(error.extra)}
+        values = {name: listed for name, listed in lists.items() if listed}
+        return Message(f"check.weights{_kind(error)}", values | {"case": case.words})
     if absent and not last:
         return Message("check.missing", {"file": f"{absent[1]}.py", "name": absent[2]})
     if error.type == "ModuleNotFoundError" or (
@@ -75,12 +76,16 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
         return Message("check.not_importable", words | {"given": ", ".join(given)})
     if case is IMPORT:
         return Message("check.import", words | {"file": file})
-    return Message("check.exception", words)
+    return Message("check.exception" if error.text else "check.exception_alone", words)
 
 
-def _listed(names: Sequence[str]) -> dict[str, str]:
-    text = ", ".join(names)
-    return {"en": text or "none", "zh": text or "无"}
+def _kind(error: StudentError) -> str:
+    """Which sentence parameters of other names get."""
+    if error.lacking and error.extra:
+        return ""
+    if error.lacking:
+        return "_lacking"
+    return "_bias" if all(name.endswith("bias") for name in error.extra) else "_extra"
 
 
 def lost(error: WorkerLost, case: Case) -> CheckResult:

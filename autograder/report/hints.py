@@ -24,6 +24,8 @@ from autograder.report.terminal import columns
 from autograder.report.view import sentence
 
 HANDOUT, CHINESE_HANDOUT = "README.md", "README.zh-CN.md"
+# What is wrong with a whole file, and not with one exercise of it.
+OF_THE_FILE = ("syntax", "import", "file_lost")
 
 
 def finding_of(record: ClassRecord, row: Row) -> Finding | None:
@@ -73,7 +75,10 @@ def earlier(lab: Lab, rows: Sequence[Row], row: Row, language: str) -> str:
     """Which exercise of the same file does not pass either and comes first; empty for none.
 
     A student who asks for one exercise by name may look for a mistake that stands in another.
+    Where the file cannot even be imported, all of its exercises fail in the same place.
     """
+    if _key(row.missed[0][1]) in OF_THE_FILE:
+        return ""
     before = takewhile(lambda one: one.exercise.id != row.exercise.id, rows)
     found = (one for one in before if one.exercise.file == row.exercise.file)
     first = next((one for one in found if one.kind == "failed"), None)
@@ -126,8 +131,11 @@ def _exercise_hint(row: Row, language: str) -> list[str]:
 
 
 def _no_mathematics(result: CheckResult) -> bool:
-    key = result.message.key if result.message is not None else ""
-    return result.outcome is not Outcome.FAILED or key.removeprefix("check.") in NO_MATHEMATICS
+    return result.outcome is not Outcome.FAILED or _key(result) in NO_MATHEMATICS
+
+
+def _key(result: CheckResult) -> str:
+    return result.message.key.removeprefix("check.") if result.message is not None else ""
 
 
 def _words(text: Text, language: str) -> str:

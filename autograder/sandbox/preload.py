@@ -28,6 +28,7 @@ GIVEN = (
     "labs.given.cache",
     "labs.given.flat",
     "labs.given.standin",
+    "labs.given.gradient",
 )
 # No solution: it only touches the functions that solutions touch.
 REHEARSAL = """

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 970d3344b6d3): fill in the TODOs.
+# Generated from the course's sources (stub 0921369a1024): fill in the TODOs.
 """Lab 6, part 2: a sparse mixture of experts, of which every token uses only a few.
 
 Fill in every TODO. Parameters have the names of transformers 5 and later, so its weights load
@@ -124,7 +124,7 @@ def load_balancing_loss(
         attention_mask: ``[B, T]``, 1 for tokens and 0 for padding, which does not count.
 
     Returns:
-        A scalar.
+        A scalar to train with: its gradient goes through the probabilities.
     """
     # TODO lab6.load_balancing: Balanced experts
     raise NotImplementedError("TODO lab6.load_balancing: to be written")

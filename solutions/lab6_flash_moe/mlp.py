@@ -147,7 +147,7 @@ def load_balancing_loss(
         attention_mask: ``[B, T]``, 1 for tokens and 0 for padding, which does not count.
 
     Returns:
-        A scalar.
+        A scalar to train with: its gradient goes through the probabilities.
     """
     # BEGIN SOLUTION lab6.load_balancing
     logits = torch.cat(tuple(router_logits))  # [layers * B * T, experts]

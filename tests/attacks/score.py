@@ -195,7 +195,7 @@ Qwen3Attention.forward = lambda self, h, *a, **k: torch.full_like(h, -float("inf
 """, where=("attention.py",), says="NaN"),
     Attack(31, "a wrong shape", "both shapes are named", tag="b",
            last="def rotate_half(x): return x[..., :1]", where=("attention.py",),
-           says="has the shape"),
+           says="should have the shape"),
     Attack(31, "numbers whose squares are infinite", "the metric has no NaN", tag="c", last="""
 def huge(x): return (torch.rand(x.shape, dtype=torch.float64) + 0.5) * 1e300
 def apply_rotary_pos_emb(q, k, cos, sin): return huge(q) * 1e-150, huge(k) * 1e-150

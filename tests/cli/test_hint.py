@@ -164,6 +164,17 @@ def test_an_earlier_exercise_that_fails_is_named_first(ask: Ask) -> None:
     assert "earlier" not in ask(in_another_file, "-k", "mlp")
 
 
+def test_a_file_that_cannot_be_read_has_no_earlier_exercise(ask: Ask) -> None:
+    of_the_file = Message("check.syntax", {"file": "attention.py", "text": "GOT", "line": 3})
+    whole = graded(*(check.name for one in LAB.exercises[:5] for check in one.checks))
+    hand_in = whole.hand_ins[0]
+    results = tuple(
+        replace(one, message=of_the_file) if one.message else one for one in hand_in.results
+    )
+    broken = replace(whole, hand_ins=(replace(hand_in, results=results),))
+    assert "earlier" not in ask(broken, "-k", "attention")
+
+
 def test_when_all_passes_there_is_no_hint(ask: Ask) -> None:
     assert "All public cases pass" in ask(graded()) and "nothing to hint at" in ask(graded())
     assert "All of this passes" in ask(graded(), "-k", "mlp")

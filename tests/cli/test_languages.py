@@ -131,7 +131,7 @@ def test_debug_says_sentences_in_one_language(
     folders = ["--lang", language, "--folder", str(folder)]
     assert main(["debug", "--lab", "2", "-k", "rotate_half", *folders]) == 1
     said = capfd.readouterr().out
-    sentence = {"en": "differs from the reference", "zh": "与参考结果不同"}
+    sentence = {"en": "should equal the reference", "zh": "与参考结果不同"}
     assert sentence[language] in said
     assert {"en": "与参考结果", "zh": "differs from"}[language] not in said
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +40,25 @@ def test_work_is_kept_and_the_place_is_said(
     assert (folder / "mlp.py").read_text(encoding="utf-8") == ORIGINAL["mlp.py"]
     said = capsys.readouterr().out
     assert str(kept) in said and "unchanged" in said and "test --lab 2" in said
+
+
+def test_what_one_command_overwrites_lies_in_one_folder_of_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(10))
+    ticking = SimpleNamespace(strftime=lambda form: f"at-{next(seconds)}")
+    monkeypatch.setattr(reset, "time", ticking)  # a second passes between any two looks at it
+    (folder / "attention.py").write_text("x = 1\n", encoding="utf-8")
+    assert main(["reset", "--folder", str(folder)]) == 0
+    kept = sorted((folder.parent / "backups").rglob("*.py"))
+    assert [path.name for path in kept] == ["attention.py", "mlp.py"]
+    assert len({path.parent for path in kept}) == 1
+
+    monkeypatch.setattr(reset, "time", SimpleNamespace(strftime=lambda form: "at-0"))  # the same
+    (folder / "mlp.py").write_text("y = 2\n", encoding="utf-8")
+    assert main(["reset", "--folder", str(folder)]) == 0
+    texts = {path.read_text(encoding="utf-8") for path in (folder.parent / "backups").rglob("*.py")}
+    assert texts == {"x = 1\n", "y = 2\n", WORK}
 
 
 def test_one_file_alone_and_in_chinese(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

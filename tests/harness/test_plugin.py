@@ -77,8 +77,8 @@ def test_a_wrong_answer_is_one_sentence_in_both_languages(folder: Folder) -> Non
     result = folder.run(tiny_lab.doing(two="return 3 * x"), "--only", "test_two")
     result.assert_outcomes(failed=1)
     text = "\n".join(result.outlines)
-    assert "differs from the reference" in text and "与参考结果不同" in text
-    assert "at [2] it is 9, expected 6" in text
+    assert "should equal the reference" in text and "与参考结果不同" in text
+    assert "at [2] expected 6, got 9" in text
     for ours in ("expect_close", "Traceback", "checks.py:", "CheckFailed("):
         assert ours not in text
 

@@ -156,7 +156,7 @@ ENDS = {
     ),
     "weights by shape": (
         student_error(stage="weights", shapes=[["q.weight", "[2, 3]", "[3, 2]"]]),
-        Outcome.FAILED, "q.weight has the shape [2, 3], expected [3, 2]",
+        Outcome.FAILED, "q.weight should have the shape [3, 2], not [2, 3]",
     ),
     "a breakpoint": (student_error(type="BdbQuit", text=""), Outcome.FAILED, "make debug"),
     "an import": (

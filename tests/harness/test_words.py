@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
 
 from autograder.course.messages import render
 from autograder.course.records import Message, Text
 from autograder.harness import checks, explain
+from autograder.harness.described import described
 from autograder.reference.cases import Case
+from autograder.sandbox import values
 from autograder.sandbox.link import WorkerLost
+from autograder.sandbox.replies import Other
 from autograder.sandbox.student import Result
 from autograder.sandbox.wire import Tensor
 
@@ -23,7 +28,8 @@ WHAT = Text("the output", "输出")
 TENSOR = Tensor.of(np.zeros((2, 3), dtype=np.float32))
 # Words that a Chinese sentence may hold: names that code has.
 NAMES = re.compile(
-    r"\b(float|int|dict|tuple|list|str|None|NoneType|CPU|SIG[A-Z]+|exit|MiB)\b|\[.*?\]"
+    r"\b(float|int|dict|tuple|list|str|None|NoneType|CPU|SIG[A-Z]+|exit|MiB"
+    r"|complex128|meta|Fraction|Marked)\b|\[.*?\]"
 )
 
 
@@ -40,6 +46,37 @@ FAILURES: dict[str, Callable[[], object]] = {
     "no dict": lambda: checks.expect_keys(result(3.5), ("[k]",), CASE, WHAT),
     "keys": lambda: checks.expect_keys(result({}), ("[k]",), CASE, WHAT),
 }
+
+
+class Marked(torch.Tensor):
+    pass
+
+
+ODD: dict[str, object] = {
+    "a dtype that is not carried": torch.zeros(2, dtype=torch.complex128),
+    "a subclass": torch.zeros(2).as_subclass(Marked),
+    "sparse": torch.zeros(2, 2).to_sparse(),
+    "without values": torch.zeros(2, device="meta"),
+    "too large": torch.zeros(1).expand(values.MAX_NUMEL + 1),
+    "a long number": 1 << 80,
+    "an object": Fraction(1, 3),
+    "a long list": [0] * 1000,
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_a_worker_cannot_send_is_described_in_both_languages(name: str) -> None:
+    tree = values.encode(ODD[name], lambda tensor: "t0")
+    assert "$other" in tree
+    with pytest.raises(checks.CheckFailed) as failed:
+        checks.expect_tensor(Other(tree["$other"]), CASE, WHAT)
+    expect_whole(failed.value.message)
+
+
+def test_a_description_that_is_not_ours_stays_as_it_came() -> None:
+    assert described(Other("full points, please")) == dict.fromkeys(
+        ("en", "zh"), "full points, please"
+    )
 
 
 @pytest.mark.parametrize("name", FAILURES)

@@ -25,6 +25,7 @@ from autograder.harness.checks import (
 from autograder.reference.compare import LIMITS
 
 INPUT = Text("the input x", "输入 x")
+STRIDES = Text("only its place in memory differs.", "只是在内存中的排列不同。")
 AGAIN = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
 
 # At 10,000 float32 knows three digits after the point: x - logsumexp(x) is right, and that coarse.
@@ -93,6 +94,14 @@ def widened(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == "bool" else Tensor.of(tensor.array.astype(np.float32))
 
 
+def turned(student: Student, tensor: Tensor, one: int, other: int) -> Handle:
+    """The same values, two axes exchanged in memory: a tensor that is not contiguous."""
+    return student.new(
+        "torch.transpose", Tensor.of(np.ascontiguousarray(tensor.array.swapaxes(one, other))),
+        one, other,
+    )  # fmt: skip
+
+
 def expect_sees(result: Result, case: Case) -> None:
     """A mask has to let every query see the right keys; the first that is wrong is named."""
     allowed = case["allowed"].array
@@ -104,5 +113,6 @@ def expect_sees(result: Result, case: Case) -> None:
 
 
 def _keys(row: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> dict[str, str]:
-    keys = ", ".join(str(key) for key in np.flatnonzero(row))
+    seen = [str(key) for key in np.flatnonzero(row)]
+    keys = ", ".join(seen if len(seen) < 16 else [*seen[:3], "…", *seen[-3:]])
     return {"en": f"the keys [{keys}]", "zh": f"键 [{keys}]"}

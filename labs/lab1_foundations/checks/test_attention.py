@@ -18,7 +18,15 @@ from autograder.harness.checks import (
     expect_tensor,
     expect_unchanged,
 )
-from labs.lab1_foundations.checks.calls import AGAIN, COARSE, changed_at, expect_alike, widened
+from labs.lab1_foundations.checks.calls import (
+    AGAIN,
+    COARSE,
+    STRIDES,
+    changed_at,
+    expect_alike,
+    turned,
+    widened,
+)
 
 NAME = "attention.scaled_dot_product_attention"
 
@@ -129,11 +137,15 @@ def test_attention_removed(student: Student, case: Case) -> None:
     """
     masked = _attend(student, case)
     without = student.call(NAME, case["q"], case["k_left"], case["v_left"])
+    first = Tensor.of(case["q"].array[..., :1, :])  # as in decoding, where one query comes
+    single = student.call(NAME, first, case["k"], case["v"], mask=case["mask_one"])
     why = Text(
         "hidden keys must not take any share of the weights: hide them before the softmax.",
         "被隐藏的键不能分走任何权重：应在 softmax 之前屏蔽。",
     )
     expect_same(masked, without, case, why)
+    want = Tensor.of(expect_shape(without, case["y"].shape, case).array[..., :1, :])
+    expect_same(single, want, case, why, Text("the output of a single query", "单个查询的输出"))
 
 
 @cases("attention_additive")
@@ -147,9 +159,9 @@ def test_attention_additive(student: Student, case: Case) -> None:
 
 @cases("attention_broadcast")
 def test_attention_broadcast(student: Student, case: Case) -> None:
-    """Masks broadcast: [kv_len], [B, 1, 1, kv_len], [B, 1, q_len, kv_len].
+    """Masks broadcast: [kv_len], [heads, q_len, kv_len], [B, 1, 1, kv_len], [B, 1, q_len, kv_len].
 
-    掩码可以广播：[kv_len]、[B, 1, 1, kv_len]、[B, 1, q_len, kv_len]。
+    掩码可以广播：[kv_len]、[heads, q_len, kv_len]、[B, 1, 1, kv_len]、[B, 1, q_len, kv_len]。
     """
     shape = (*case["q"].shape[:-1], case["k"].shape[-2])
     results = []
@@ -163,7 +175,7 @@ def test_attention_broadcast(student: Student, case: Case) -> None:
         expect_same(small, whole, case, why, what)
 
 
-@cases("attention_empty")
+@cases("attention_empty", "attention_empty_float16")
 def test_attention_empty(student: Student, case: Case) -> None:
     """A query that may see nothing gets zeros, not NaN, and disturbs no other.
 
@@ -175,7 +187,7 @@ def test_attention_empty(student: Student, case: Case) -> None:
     others = [number for number in range(case["q"].shape[-2]) if number != row]
     why = Text("only the mask of another query was changed.", "只改动了另一个查询的掩码。")
     nothing = Text(
-        f"the output of query {row}, which sees nothing", f"什么都看不到的查询 {row} 的输出"
+        f"the output of query {row}, which sees nothing,", f"什么都看不到的查询 {row} 的输出"
     )
     for result in (empty, added):
         expect_same(result, full, case, why, part=(..., others, slice(None)))
@@ -227,16 +239,26 @@ def test_attention_float16(student: Student, case: Case) -> None:
     _expect_narrow(student, case)
 
 
-@cases("attention_additive")
+@cases("attention_additive", "attention_hidden")
 def test_attention_pure(student: Student, case: Case) -> None:
-    """It leaves its inputs alone, and the same call gives the same result.
+    """It leaves its inputs, which need not be contiguous, alone; the same call repeats.
 
-    不修改输入，相同的调用得到相同的结果。
+    不修改输入（输入不必是连续存储的），相同的调用得到相同的结果。
     """
     tensors: dict[str, Tensor] = {name: case[name] for name in ("q", "k", "v", "mask")}
     first = student.call(NAME, *tensors.values(), echo=True)
     second = student.call(NAME, *tensors.values())
+    views = [turned(student, case[name], -2, -1) for name in "qkv"]
+    strided = student.call(NAME, *views, case["mask"])
+    # Masks come and go; none may be kept for a call that has none.
+    qkv, other = list(tensors.values())[:3], Tensor.of(np.flip(case["mask"].array, -1).copy())
+    before = student.call(NAME, *qkv)
+    student.call(NAME, *qkv, mask=other)
+    after = student.call(NAME, *qkv)
     value, args, _ = expect_items(first, 3, case)
-    for (name, tensor), after in zip(tensors.items(), args, strict=True):
-        expect_unchanged(after, tensor, case, Text(name, name))
+    for (name, tensor), now in zip(tensors.items(), args, strict=True):
+        expect_unchanged(now, tensor, case, Text(name, name))
     expect_same(second, value, case, AGAIN)
+    expect_same(strided, value, case, STRIDES)
+    why = Text("no mask of an earlier call may be left.", "之前调用的掩码不应留下任何影响。")
+    expect_same(after, before, case, why)

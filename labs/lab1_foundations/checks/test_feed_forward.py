@@ -17,10 +17,12 @@ from autograder.harness.checks import (
 from labs.lab1_foundations.checks.calls import (
     AGAIN,
     INPUT,
+    STRIDES,
     changed_at,
     expect_alike,
     expect_kept,
     made,
+    turned,
     widened,
 )
 
@@ -56,7 +58,7 @@ def test_silu_far(student: Student, case: Case) -> None:
     expect_close(student.call("mlp.silu", case["x"]), case["y"], case)
 
 
-@cases("silu_bfloat16")
+@cases("silu_bfloat16", "silu_float16")
 def test_silu_dtype(student: Student, case: Case) -> None:
     """It keeps the dtype and leaves its input alone.
 
@@ -125,24 +127,31 @@ def test_feed_forward_tokens(student: Student, case: Case) -> None:
     before = module(case["x"])
     huge = module(changed_at(case["x"], (slice(None), slice(0, -1)), 1000.0))
     alone = module(Tensor.of(case["x"].array[last]))
+    thin = module(Tensor.of(case["x"].array[:, -1:]))  # an axis of length one has to stay
     why = Text("other tokens, and other axes, do not matter.", "其他 token 与其他轴不应有影响。")
     what = Text("the output of the last token", "最后一个 token 的输出")
     expect_same(huge, before, case, why, what, part=(slice(None), slice(-1, None)))
     whole = expect_shape(before, case["y"].shape, case)
     expect_same(alone, Tensor.of(whole.array[last]), case, why, what)
+    expect_same(thin, Tensor.of(whole.array[:, -1:]), case, why)
 
 
 @cases("feed_forward_core")
 def test_feed_forward_pure(student: Student, case: Case) -> None:
-    """It leaves its input alone, and the same call gives the same result.
+    """It leaves its input, which need not be contiguous, alone; the same call repeats.
 
-    不修改输入，相同的调用得到相同的结果。
+    不修改输入（输入不必是连续存储的），相同的调用得到相同的结果。
     """
     module = made(student, NAME, case)
     first, second = module(case["x"], echo=True), module(case["x"])
+    strided = module(turned(student, case["x"], 0, 1))
+    other = changed_at(case["x"], (...,))
+    later, new = (one(other) for one in (module, made(student, NAME, case)))
     value, args, _ = expect_items(first, 3, case)
     expect_unchanged(args[0], case["x"], case, INPUT)
     expect_same(second, value, case, AGAIN)
+    expect_same(strided, value, case, STRIDES)
+    expect_same(later, new, case, AGAIN)
 
 
 @cases("feed_forward_bfloat16")

@@ -18,7 +18,16 @@ from autograder.harness.checks import (
     expect_unchanged,
     expect_unlike,
 )
-from labs.lab1_foundations.checks.calls import AGAIN, INPUT, changed_at, expect_alike, made, widened
+from labs.lab1_foundations.checks.calls import (
+    AGAIN,
+    INPUT,
+    STRIDES,
+    changed_at,
+    expect_alike,
+    made,
+    turned,
+    widened,
+)
 
 NAME = "attention.MultiHeadAttention"
 
@@ -118,6 +127,14 @@ def test_multi_head_masks(student: Student, case: Case) -> None:
     want = _padded(alone, case, slice(0, left))
     for result in (plain, added):
         expect_same(result, want, case, why, part=(slice(1, 2), slice(0, left)))
+    each = case["each"].array  # [heads, T, T], added to the scores
+    wide = Tensor.of(np.repeat(each[None], len(case["x"].array), axis=0))
+    why = Text("every head has a mask of its own here.", "这里每个头各有自己的掩码。")
+    small, whole = module(case["x"], mask=case["each"]), module(case["x"], mask=wide)
+    expect_same(small, whole, case, why)
+    first = np.repeat(each[None, :1], len(case["x"].array), axis=0)  # [B, 1, T, T]
+    alike = module(case["x"], mask=Tensor.of(first))
+    expect_unlike(whole, alike, case, why)
 
 
 @cases("multi_head_padded")
@@ -169,18 +186,23 @@ def test_multi_head_bfloat16(student: Student, case: Case) -> None:
 
 @cases("multi_head_padded")
 def test_multi_head_pure(student: Student, case: Case) -> None:
-    """Inputs stay as they are, the same call repeats, a row alone is as in the batch.
+    """Inputs stay as they are and need not be contiguous, calls repeat, rows are independent.
 
-    输入保持不变，相同的调用结果相同，批次中的一行单独计算结果也相同。
+    输入保持不变，也不必是连续存储的；相同的调用结果相同，批次中的各行互不相关。
     """
     module = made(student, NAME, case)
     first = module(case["x"], mask=case["mask"], echo=True)
     second = module(case["x"], mask=case["mask"])
     alone = module(_row(case["x"]), mask=_row(case["mask"]))
+    strided = module(turned(student, case["x"], 0, 1), mask=case["mask"])
+    other = changed_at(case["x"], (..., slice(1, None)))
+    later, new = (m(other, mask=case["mask"]) for m in (module, made(student, NAME, case)))
     value, args, kwargs = expect_items(first, 3, case)
     expect_unchanged(args[0], case["x"], case, INPUT)
     expect_unchanged(kwargs["mask"], case["mask"], case, Text("mask", "mask"))
     expect_same(second, value, case, AGAIN)
+    expect_same(strided, value, case, STRIDES)
+    expect_same(later, new, case, AGAIN)
     whole = expect_shape(value, case["y"].shape, case)
     why = Text("rows of a batch have nothing to do with each other.", "批次中的各行互不相关。")
     expect_same(alone, _row(whole), case, why)

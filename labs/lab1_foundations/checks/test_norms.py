@@ -11,13 +11,23 @@ from autograder.harness.checks import (
     Tensor,
     cases,
     expect_close,
+    expect_parameter,
     expect_same,
     expect_shape,
     expect_unlike,
 )
-from labs.lab1_foundations.checks.calls import changed_at, expect_alike, expect_kept, made, widened
+from labs.lab1_foundations.checks.calls import (
+    STRIDES,
+    changed_at,
+    expect_alike,
+    expect_kept,
+    made,
+    turned,
+    widened,
+)
 
 LAYER, RMS = "mlp.LayerNorm", "mlp.RMSNorm"
+DEFAULT_EPS = {LAYER: 1e-5, RMS: 1e-6}
 AFFINE = Text(
     "the weight scales the normed values, feature by feature.", "weight 逐特征缩放归一化后的值。"
 )
@@ -40,7 +50,10 @@ def _expect_runs(student: Student, case: Case, name: str) -> None:
 
 
 def _expect_loads(student: Student, case: Case, name: str) -> None:
-    expect_shape(made(student, name, case)(case["x"]), case["x"].shape, case)
+    module = made(student, name, case)
+    expect_shape(module(case["x"]), case["x"].shape, case)
+    for weight in case.weights:
+        expect_parameter(student, module, weight, case)
 
 
 def _expect_parity(student: Student, case: Case, name: str) -> None:
@@ -49,10 +62,12 @@ def _expect_parity(student: Student, case: Case, name: str) -> None:
 
 def _expect_eps(student: Student, case: Case, name: str) -> None:
     """eps has the unit of a square, and it matters, which any kind of norm has; then how much."""
-    before = made(student, name, case)(case["x"])
     ten = Tensor.of(case["x"].array * np.float32(10))
-    scaled = made(student, name, case, eps_times=100.0)(ten)
-    more = made(student, name, case, eps_times=9.0)(case["x"])
+    # All are made before one is called: eps belongs to a module, and not to its class.
+    modules = [made(student, name, case, eps_times=times) for times in (1.0, 100.0, 9.0)]
+    before, scaled, more = (m(x) for m, x in zip(modules, (case["x"], ten, case["x"]), strict=True))
+    unsaid = student.new(name, case["size"], weights=case.weights)(case["x"])
+    said = student.new(name, case["size"], eps=DEFAULT_EPS[name], weights=case.weights)(case["x"])
     why = Text(
         "nine times the eps has to show with inputs this small.",
         "输入这么小时，eps 变为九倍应当有影响。",
@@ -64,6 +79,11 @@ def _expect_eps(student: Student, case: Case, name: str) -> None:
     )
     expect_same(scaled, before, case, why)
     expect_close(before, case["y"], case)
+    why = Text(
+        f"without an eps it is {DEFAULT_EPS[name]:g}, as the signature has it.",
+        f"不给出 eps 时为 {DEFAULT_EPS[name]:g}，如函数签名所示。",
+    )
+    expect_same(unsaid, said, case, why)
 
 
 def _expect_alone(student: Student, case: Case, name: str) -> None:
@@ -73,10 +93,12 @@ def _expect_alone(student: Student, case: Case, name: str) -> None:
     others = (slice(None), slice(0, -1))
     after = module(changed_at(case["x"], others))
     alone = module(Tensor.of(case["x"].array[last]))
+    strided = module(turned(student, case["x"], 0, 1))
     what = Text("the output of the last token", "最后一个 token 的输出")
     expect_same(after, before, case, ALONE, what, part=(slice(None), slice(-1, None)))
     whole = expect_shape(before, case["y"].shape, case)
     expect_same(alone, Tensor.of(whole.array[last]), case, ALONE, what)
+    expect_same(strided, whole, case, STRIDES)
 
 
 def _expect_affine(student: Student, case: Case, name: str, why: Text, new: Text) -> None:

@@ -36,7 +36,7 @@ def test_softmax_values(student: Student, case: Case) -> None:
     expect_close(student.call("attention.softmax", case["x"], -1), case["y"], case)
 
 
-@cases("softmax_axes")
+@cases("softmax_axes", "softmax_line", "softmax_thin")
 def test_softmax_axes(student: Student, case: Case) -> None:
     """It works along the axis that it is told, counted from either end.
 
@@ -70,7 +70,7 @@ def test_softmax_blocked(student: Student, case: Case) -> None:
     expect_close(student.call("attention.softmax", case["x"], -1), case["y"], case)
 
 
-@cases("softmax_bfloat16")
+@cases("softmax_bfloat16", "softmax_float16", "softmax_blocked")
 def test_softmax_dtype(student: Student, case: Case) -> None:
     """It keeps the dtype and leaves its input alone.
 
@@ -108,7 +108,7 @@ def test_mask_square(student: Student, case: Case) -> None:
     expect_sees(student.call("attention.causal_mask", case["q_len"], case["kv_len"]), case)
 
 
-@cases("mask_rectangular")
+@cases("mask_rectangular", "mask_long")
 def test_mask_rectangular(student: Student, case: Case) -> None:
     """With fewer queries than keys, the last query still sees the last key.
 

@@ -181,8 +181,10 @@ def test_decoding_bytes(student: Student, case: Case) -> None:
         raise NotCounted(Text("no tensor was found in the cache", "缓存中没有找到张量"))
     group = case.config["num_attention_heads"] // case.config["num_key_value_heads"]
     why = Text(
-        f"heads are repeated after the cache; before it, it grows {group} times.",
-        f"应在缓存之后再重复各头；若在之前重复，缓存会增大 {group} 倍。",
+        f"max_len tokens of the kv heads are all it needs; heads are repeated after the cache "
+        f"(before it, that takes {group} times the room).",
+        f"只需容纳 max_len 个 token 的键值头；各头应在缓存之后再重复"
+        f"（在之前重复要占 {group} 倍空间）。",
     )
     expect_most(
         held, 3 * needed // 2, case, Text("bytes in a full cache", "缓存装满时的字节数"), why

@@ -46,9 +46,9 @@ def test_size_runs(student: Student, case: Case) -> None:
 
 @cases("sizes_exact")
 def test_size_exact(student: Student, case: Case) -> None:
-    """A size that is a multiple already stays.
+    """A size that is a multiple once it is rounded down stays.
 
-    已经是倍数的大小保持不变。
+    向下取整后已是倍数的大小保持不变。
     """
     _expect_sizes(student, case)
 

@@ -16,13 +16,13 @@ from autograder.harness.checks import (
     Student,
     Tensor,
     expect_close,
+    expect_dtype,
     expect_items,
     expect_shape,
-    reject,
 )
 
 LOGITS = Text("the router's logits", "路由器的 logits")
-WEIGHTS = Text("the weights of the experts", "专家的权重")
+WEIGHTS = Text("the routing weights", "路由权重")
 CHOSEN = Text("the numbers of the experts", "专家的编号")
 
 
@@ -68,7 +68,7 @@ def routed(student: Student, case: Case) -> tuple[Tensor, NDArray[Any], NDArray[
     weights = expect_shape(value[1], (tokens, top_k), case, WEIGHTS)
     chosen = expect_shape(value[2], (tokens, top_k), case, CHOSEN)
     if not chosen.dtype.startswith("int"):
-        raise reject(chosen.dtype, Text("int64", "int64"), case, CHOSEN)
+        expect_dtype(chosen, "int64", case, CHOSEN)
     return logits, weights.array, chosen.array
 
 

@@ -11,6 +11,7 @@ from autograder.harness.checks import (
     expect_close,
     expect_dtype,
     expect_items,
+    expect_parameter,
     expect_same,
     expect_shape,
     expect_unchanged,
@@ -33,6 +34,9 @@ def test_experts_runs(student: Student, case: Case) -> None:
     权重能加载，输出形状为 [tokens, hidden]。
     """
     expect_shape(mixed(student, case), case["y"].shape, case)
+    experts = experts_of(student, case)
+    for name in ("gate_up_proj", "down_proj"):
+        expect_parameter(student, experts, name, case)
 
 
 @cases("experts_one")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autograder.course.records import Text
 from autograder.harness.checks import (
     OUTPUT,
@@ -92,7 +94,7 @@ def test_flash_future(student: Student, case: Case) -> None:
     before = flash(student, case)
     why = Text(
         "query i sees keys up to i + kv_len - q_len.",
-        "查询 i 能看到键 i + kv_len - q_len 为止。",
+        "查询 i 最多能看到键 i + kv_len - q_len。",
     )
     for row in (0, rows // 2, rows - 2):
         first = row + 1 + keys - rows  # the first key that this query must not see
@@ -163,11 +165,11 @@ def test_flash_parity(student: Student, case: Case) -> None:
     expect_parity(student, case)
 
 
-@cases("flash_large")
+@cases("flash_large", "flash_low")
 def test_flash_large(student: Student, case: Case) -> None:
-    """Scores of hundreds do not overflow.
+    """Scores of hundreds, above zero or below, do no harm.
 
-    数百大小的分数不会溢出。
+    数百大小的分数，无论正负，都不会出错。
     """
     expect_parity(student, case, limit=Limit(1e-4, 1e-3))
 
@@ -219,3 +221,21 @@ def test_flash_batch(student: Student, case: Case) -> None:
     whole = expect_shape(flash(student, case), case["y"].shape, case)
     why = Text("rows of a batch have nothing to do with each other.", "批次中的各行互不相关。")
     expect_same(alone, _part(whole, row), case, why, OUTPUT)
+
+
+@cases("flash_causal")
+def test_flash_strides(student: Student, case: Case) -> None:
+    """Inputs need not be contiguous: heads that were transposed are taken as they are.
+
+    输入不必是连续存储的：转置得到的各头也可以直接使用。
+    """
+    turned = {name: np.ascontiguousarray(case[name].array.swapaxes(1, 2)) for name in "qkv"}
+    result = student.call(
+        "attention.flash_attention",
+        *(student.new("torch.transpose", Tensor.of(turned[name]), 1, 2) for name in "qkv"),
+        case["causal"],
+        *case["blocks"],
+    )
+    whole = expect_shape(flash(student, case), case["y"].shape, case)
+    why = Text("only their place in memory differs.", "只是在内存中的排列不同。")
+    expect_same(result, whole, case, why, OUTPUT)

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from autograder.course.records import Text
-from autograder.harness.checks import Case, Result, Student, cases, expect_close, expect_shape
+from autograder.harness.checks import (
+    Case,
+    Named,
+    Result,
+    Student,
+    cases,
+    expect_close,
+    expect_items,
+    expect_shape,
+    expect_unchanged,
+    reject,
+)
 from labs.lab6_flash_moe.checks.calls import blocks_of
 
 LOSS = Text("the loss", "损失")
+SLOPE = Text("the gradient of the loss", "损失的梯度")
 
 
 def _loss(student: Student, case: Case) -> Result:
@@ -50,10 +62,39 @@ def test_loss_layers(student: Student, case: Case) -> None:
     expect_close(_loss(student, case), case["loss"], case, LOSS)
 
 
-@cases("loss_masked")
+@cases("loss_one_layer")
+def test_loss_gradient(student: Student, case: Case) -> None:
+    """It can be trained with: its gradient goes through the probabilities.
+
+    可以用来训练：梯度经过概率传回。
+    """
+    gradient = "labs.given.gradient.gradient_of"
+    function = Named("mlp.load_balancing_loss")
+    result = student.call(gradient, function, blocks_of(case), *case["size"])
+    expect_close(result, case["slope"], case, SLOPE)
+
+
+@cases("loss_masked", "loss_masked_alone")
 def test_loss_masked(student: Student, case: Case) -> None:
     """Padding does not count.
 
     填充的 token 不计入。
     """
     expect_close(_loss(student, case), case["loss"], case, LOSS)
+
+
+@cases("loss_masked")
+def test_loss_pure(student: Student, case: Case) -> None:
+    """It leaves the logits and the mask alone.
+
+    不修改 logits 与掩码。
+    """
+    layers = blocks_of(case)
+    asked = "mlp.load_balancing_loss", layers, *case["size"], case["mask"]
+    _, (after, _, _, mask), _ = expect_items(student.call(*asked, echo=True), 3, case)
+    whole = Text(f"the {len(layers)} layers that it was", f"原来的 {len(layers)} 层")
+    if not isinstance(after, (list, tuple)) or len(after) != len(layers):
+        raise reject(after, whole, case, Text("the list, after the call", "调用之后的列表"))
+    for number, (now, logits) in enumerate(zip(after, layers, strict=True)):
+        expect_unchanged(now, logits, case, Text(f"layer {number}", f"第 {number} 层"))
+    expect_unchanged(mask, case["mask"], case, Text("attention_mask", "attention_mask"))

@@ -13,6 +13,7 @@ from autograder.harness.checks import (
     expect_close,
     expect_dtype,
     expect_items,
+    expect_parameter,
     expect_same,
     expect_unchanged,
 )
@@ -36,6 +37,7 @@ def test_router_runs(student: Student, case: Case) -> None:
     权重能加载，返回形状正确的 logits、权重与编号。
     """
     routed(student, case)
+    expect_parameter(student, router_of(student, case), "weight", case)
 
 
 @cases("router_plain")
@@ -67,7 +69,7 @@ def test_router_sums(student: Student, case: Case) -> None:
     expect_close(Tensor.of(weights.sum(-1, keepdims=True)), Tensor.of(ones), case, SUMS)
 
 
-@cases("router_normed")
+@cases("router_normed", "router_single")
 def test_router_normed(student: Student, case: Case) -> None:
     """With norm_topk_prob each expert has the right weight.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autograder.course.records import Text
 from autograder.harness.checks import (
     OUTPUT,
@@ -14,6 +16,7 @@ from autograder.harness.checks import (
     expect_items,
     expect_same,
     expect_shape,
+    expect_unchanged,
 )
 from labs.lab6_flash_moe.checks.calls import LOGITS, block_of
 
@@ -60,6 +63,23 @@ def test_moe_batch(student: Student, case: Case) -> None:
     alone = expect_items(block(Tensor.of(case["x"].array[row])), 2, case)[0]
     why = Text("sequences have nothing to do with each other.", "各序列互不相关。")
     expect_same(alone, Tensor.of(whole.array[row]), case, why)
+
+
+@cases("moe_plain")
+def test_moe_pure(student: Student, case: Case) -> None:
+    """It leaves its input alone, which need not be contiguous, and gives the same again.
+
+    不修改输入（输入不必是连续存储的），相同的调用得到相同的结果。
+    """
+    block = block_of(student, case)
+    once, first = block(case["x"]), block(case["x"], echo=True)
+    _, args, _ = expect_items(first, 3, case)
+    expect_unchanged(args[0], case["x"], case, Text("x", "x"))
+    turned = Tensor.of(np.ascontiguousarray(case["x"].array.swapaxes(0, 1)))
+    again = block(student.new("torch.transpose", turned, 0, 1))
+    why = Text("only its place in memory differs.", "只是在内存中的排列不同。")
+    y, _ = expect_items(once, 2, case)
+    expect_same(expect_items(again, 2, case)[0], y, case, why)
 
 
 @cases("moe_bfloat16")

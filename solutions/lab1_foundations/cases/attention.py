@@ -132,4 +132,5 @@ def attention_removed(draw: Draw) -> Draft:
     mask[:, seen] = True
     tensors = {"q": q, "k": k, "v": v, "mask": mask, "y": oracle.sdpa(q, k, v, mask)}
     tensors |= {"k_left": k[..., seen, :].contiguous(), "v_left": v[..., seen, :].contiguous()}
+    tensors["mask_one"] = mask[:1].clone()
     return draft(s.about("some keys hidden from all: ", "部分键对所有查询隐藏："), tensors)

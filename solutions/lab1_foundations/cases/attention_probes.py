@@ -21,6 +21,7 @@ def attention_additive(draw: Draw) -> Draft:
     """An additive mask whose finite entries count, too, large ones as they are."""
     s: Sizes = draw.pick(SIZES)
     mask = additive(holes(draw, s.q_len, s.kv_len)) + draw.normal(s.q_len, s.kv_len, scale=3.0)
+    mask[0] = -draw.uniform(s.kv_len, low=0.5, high=6.0)  # all below 0, and nothing hidden
     about = s.about("an additive mask with finite values: ", "含有限值的加性掩码：")
     return drafted(about, *call(draw, s), mask)
 
@@ -34,6 +35,7 @@ def attention_broadcast(draw: Draw) -> Draft:
     masks = {
         "mask_keys": holes(draw, 3, s.kv_len)[0],  # [kv_len]
         "mask_rows": holes(draw, batch, 1, 3, s.kv_len)[:, :, :1],  # [B, 1, 1, kv_len]
+        "mask_heads": holes(draw, s.lead[1], s.q_len, s.kv_len),  # [heads, q_len, kv_len]
         "mask_added": additive(holes(draw, batch, 1, s.q_len, s.kv_len)),  # [B, 1, q_len, kv_len]
     }
     about = s.about("masks to broadcast: ", "需要广播的掩码：")
@@ -43,13 +45,24 @@ def attention_broadcast(draw: Draw) -> Draft:
 @recipe()
 def attention_empty(draw: Draw) -> Draft:
     """One query may see nothing, or else everything; the others see what they may."""
+    return _empty(draw, torch.float32, "", "")
+
+
+@recipe()
+def attention_empty_float16(draw: Draw) -> Draft:
+    """In float16 a small number that is added against a division by 0 is 0 itself."""
+    return _empty(draw, torch.float16, "float16, ", "float16，")
+
+
+def _empty(draw: Draw, dtype: torch.dtype, en: str, zh: str) -> Draft:
     s: Sizes = draw.pick(SIZES)
-    q, k, v = call(draw, s)
+    q, k, v = (tensor.to(dtype) for tensor in call(draw, s))
     allowed, row = holes(draw, s.q_len, s.kv_len), draw.integer(0, s.q_len - 1)
     empty, full = allowed.clone(), allowed.clone()
     empty[row], full[row] = False, True
     tensors = {"q": q, "k": k, "v": v, "empty": empty, "full": full, "added": additive(empty)}
-    about = s.about("a query that sees nothing: ", "有一个查询什么都看不到：")
+    tensors["added"] = tensors["added"].to(dtype)
+    about = s.about(f"{en}a query that sees nothing: ", f"{zh}有一个查询什么都看不到：")
     return draft(about, tensors, row=row)
 
 
@@ -71,7 +84,8 @@ def _narrow(draw: Draw, dtype: torch.dtype) -> Draft:
     q, k, v = (tensor.to(dtype) for tensor in call(draw, s))
     allowed, name = holes(draw, s.q_len, s.kv_len), str(dtype).removeprefix("torch.")
     made = drafted(s.about(f"{name}: ", f"{name}："), q, k, v, allowed, dtype=name)
-    tensors = dict(made.tensors) | {"added": additive(allowed).to(dtype)}
+    finite = draw.normal(s.q_len, s.kv_len).round() / 2  # which any float holds as it is
+    tensors = dict(made.tensors) | {"added": (additive(allowed) + finite).to(dtype)}
     return draft(made.about, tensors, dtype=name)
 
 

@@ -39,6 +39,12 @@ def silu_bfloat16(draw: Draw) -> Draft:
     return _silu(x, "bfloat16: ", "bfloat16：", dtype="bfloat16")
 
 
+@recipe()
+def silu_float16(draw: Draw) -> Draft:
+    x = draw.uniform(3, 8, low=-6, high=6).half()
+    return _silu(x, "float16: ", "float16：", dtype="float16")
+
+
 SIZES = ((20, 36), (12, 50), (26, 30), (18, 45))
 
 

@@ -134,7 +134,9 @@ def multi_head_masks(draw: Draw) -> Draft:
     seen[1, ..., left:] = False
     made = drafted(s, s.about("a padding mask: ", "填充掩码："), *_random(draw, s), seen)
     wide = additive(seen.expand(s.batch, 1, s.tokens, s.tokens))
-    return draft(made.about, dict(made.tensors) | {"added": wide}, left=left, **made.values)
+    each = draw.normal(s.heads, s.tokens, s.tokens, scale=2.0)  # [heads, T, T]
+    more = {"added": wide, "each": each}
+    return draft(made.about, dict(made.tensors) | more, left=left, **made.values)
 
 
 @recipe()

@@ -23,13 +23,29 @@ def softmax_last(draw: Draw) -> Draft:
     return _drafted(draw.normal(*draw.pick(SHAPES), scale=2.0), "", "")
 
 
-@recipe()
-def softmax_axes(draw: Draw) -> Draft:
-    """Every axis, counted from both ends."""
-    x = draw.normal(*draw.pick(SHAPES), scale=2.0)
+def _every_axis(x: torch.Tensor) -> Draft:
     about = Text(f"x {list(x.shape)}, every dim", f"x {list(x.shape)}，每个 dim")
     results = {f"y{dim}": oracle.softmax(x, dim) for dim in range(x.ndim)}
     return draft(about, {"x": x} | results)
+
+
+@recipe()
+def softmax_axes(draw: Draw) -> Draft:
+    """Every axis, counted from both ends."""
+    return _every_axis(draw.normal(*draw.pick(SHAPES), scale=2.0))
+
+
+@recipe()
+def softmax_line(draw: Draw) -> Draft:
+    """A single axis."""
+    return _every_axis(draw.normal(draw.pick((7, 5, 9)), scale=2.0))
+
+
+@recipe()
+def softmax_thin(draw: Draw) -> Draft:
+    """Four axes, two of them of length one, which have to stay."""
+    rows, columns = draw.pick(((3, 5), (4, 7), (2, 6)))
+    return _every_axis(draw.normal(rows, 1, columns, 1, scale=2.0))
 
 
 @recipe()
@@ -54,16 +70,28 @@ def softmax_blocked(draw: Draw) -> Draft:
     )
 
 
+def _narrow(draw: Draw, dtype: torch.dtype) -> Draft:
+    name = str(dtype).removeprefix("torch.")
+    x = draw.normal(*draw.pick(SHAPES), scale=2.0).to(dtype)
+    made = _drafted(x, f"{name}: ", f"{name}：")
+    return draft(made.about, made.tensors, dtype=name)
+
+
 @recipe()
 def softmax_bfloat16(draw: Draw) -> Draft:
-    x = draw.normal(*draw.pick(SHAPES), scale=2.0).bfloat16()
-    made = _drafted(x, "bfloat16: ", "bfloat16：")
-    return draft(made.about, made.tensors, dtype="bfloat16")
+    return _narrow(draw, torch.bfloat16)
+
+
+@recipe()
+def softmax_float16(draw: Draw) -> Draft:
+    return _narrow(draw, torch.float16)
 
 
 def _mask(q_len: int, kv_len: int) -> Draft:
+    queries = "1 query" if q_len == 1 else f"{q_len} queries"
     about = Text(
-        f"{q_len} queries, {kv_len} keys", f"{q_len} 个查询（query），{kv_len} 个键（key）"
+        f"{queries}, {kv_len} {'key' if kv_len == 1 else 'keys'}",
+        f"{q_len} 个查询（query），{kv_len} 个键（key）",
     )
     allowed = oracle.causal_mask(q_len, kv_len)
     return draft(about, {"allowed": allowed}, q_len=q_len, kv_len=kv_len)
@@ -85,3 +113,9 @@ def mask_rectangular(draw: Draw) -> Draft:
 @recipe()
 def mask_single(draw: Draw) -> Draft:
     return _mask(1, draw.pick((6, 1, 9, 13)))
+
+
+@recipe()
+def mask_long(draw: Draw) -> Draft:
+    """More keys than any table made beforehand, or any window, is likely to have."""
+    return _mask(2, draw.pick((150, 170, 190)))

@@ -48,7 +48,9 @@ def sizes_plain(draw: Draw) -> Draft:
 def sizes_exact(draw: Draw) -> Draft:
     """Nothing is left to round up: rounded down, the size is a multiple already."""
     dims = [3 * draw.integer(10, 99) + rest for rest in (0, 1, 2)]
-    about = Text(f"dim {dims}, multiples already", f"dim {dims}，本来就是倍数")
+    about = Text(
+        f"dim {dims}, multiples once they are rounded down", f"dim {dims}，向下取整后就是倍数"
+    )
     plain, raised = dims[:2], dims[2]
     asked: list[tuple[int, int, float | None]] = [(dim, 8 * dim // 3, None) for dim in plain]
     return _widths(about, [*asked, (raised, int(1.3 * (8 * raised // 3)), 1.3)])

@@ -108,8 +108,9 @@ def pieces_of(draw: Draw, tokens: int) -> list[int]:
 
 
 def about_sizes(c: Qwen3Config, tokens: int, batch: int, en: str = "", zh: str = "") -> Text:
+    layers = "1 layer" if c.num_hidden_layers == 1 else f"{c.num_hidden_layers} layers"
     return Text(
-        f"{en}{c.num_hidden_layers} layers of hidden {c.hidden_size}, vocabulary {c.vocab_size}, "
+        f"{en}{layers} of hidden {c.hidden_size}, vocabulary {c.vocab_size}, "
         f"{batch} x {tokens} tokens",
         f"{zh}{c.num_hidden_layers} 层，hidden {c.hidden_size}，词表 {c.vocab_size}，"
         f"{batch} x {tokens} 个 token",

@@ -127,8 +127,13 @@ def flash_ragged(draw: Draw) -> Draft:
 def flash_even_mask(draw: Draw) -> Draft:
     """As many queries as keys, whole tiles: the mask within a tile."""
     size, block_q, block_k = draw.pick(((12, 4, 3), (20, 5, 4), (18, 3, 6), (24, 6, 8)))
-    sizes = (3, 2, 2, size, size, 10, block_q, block_k)
-    return _averaged(draw, sizes, "", "", causal=True)
+    v = draw.normal(3, 2, size, size)
+    # Query i and key j: 0 where j is seen, and 200 where it is not, so that a maximum that is
+    # taken before the mask leaves nothing of what is seen.
+    q = 200 * size**0.5 * torch.ones(size, size).triu(1).expand(3, 2, size, size).contiguous()
+    k = torch.eye(size).expand(3, 2, size, size).contiguous()
+    en, zh = "equal scores, hidden ones far above, ", "分数都相等，被屏蔽的分数大得多，"
+    return _drafted(en, zh, (q, k, v), (block_q, block_k), causal=True)
 
 
 @recipe()
@@ -173,11 +178,24 @@ def flash_large(draw: Draw) -> Draft:
 
 
 @recipe()
+def flash_low(draw: Draw) -> Draft:
+    """All scores -400: below any number that a maximum may be begun with in place of -inf."""
+    sizes = _unshared(draw.pick(EVEN))
+    q, k, v = _qkv(draw, sizes)
+    q, k = torch.zeros_like(q), torch.zeros_like(k)
+    q[..., 0], k[..., 0] = 20 * sizes[5] ** 0.5, -20
+    return _drafted("all scores -400: ", "分数都是 -400：", (q, k, v), sizes[6:], causal=False)
+
+
+@recipe()
 def flash_bfloat16(draw: Draw) -> Draft:
-    """2048 keys in blocks of 4: a sum in bfloat16 comes to rest long before the end."""
+    """2048 keys in blocks of 4: sums in bfloat16 come to rest long before the end.
+
+    Values lie near 0.85, so that the output is a sum that grows, too, and is rounded down.
+    """
     sizes = (2, 2, 2, 3, 2048, 8, 3, 4)
     q, k, v = _qkv(draw, sizes)
-    qkv = tuple(t.bfloat16() for t in (torch.zeros_like(q), k, v))
+    qkv = tuple(t.bfloat16() for t in (torch.zeros_like(q), k, 0.85 + 0.05 * v))
     name = "bfloat16"
     return _drafted(f"{name}: ", f"{name}：", qkv, sizes[6:], causal=False, dtype=name)
 

@@ -54,10 +54,11 @@ def _drafted(
 @recipe()
 def experts_one(draw: Draw) -> Draft:
     """Every token goes to the same expert, which counts fully: a gated MLP."""
-    (hidden, inner, experts, _, batch, tokens), about = described(draw, "one: ", "单个：")
+    (hidden, inner, experts, _, batch, tokens), about = described(draw)
     expert = draw.integer(1, experts - 1)
     about = Text(
-        f"all tokens to expert {expert}: {about.en}", f"全部 token 去第 {expert} 个专家：{about.zh}"
+        f"all tokens to expert {expert}, counted from 0: {about.en}",
+        f"全部 token 去专家 {expert}（从 0 开始编号）：{about.zh}",
     )
     rows = batch * tokens
     chosen = torch.full((rows, 1), expert)

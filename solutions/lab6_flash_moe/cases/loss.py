@@ -33,7 +33,11 @@ def _drafted(draw: Draw, en: str, zh: str, *, layers: int = 1, masked: bool = Fa
         mask = torch.ones(batch, tokens, dtype=torch.int64)
         mask[0, : tokens - 2], mask[1, :1] = 0, 0  # padding on the left
         tensors["mask"] = mask
-    tensors["loss"] = oracle_moe.load_balancing_loss(found, top_k, mask)
+    with torch.enable_grad():
+        leaves = [logits.clone().requires_grad_() for logits in found]
+        loss = oracle_moe.load_balancing_loss(leaves, top_k, mask)
+        (tensors["slope"], *_) = torch.autograd.grad(loss, leaves)
+    tensors["loss"] = loss.detach()
     return draft(about, tensors, size=[experts, top_k])
 
 
@@ -64,3 +68,8 @@ def loss_layers(draw: Draw) -> Draft:
 @recipe()
 def loss_masked(draw: Draw) -> Draft:
     return _drafted(draw, "left padding: ", "左侧填充：", layers=2, masked=True)
+
+
+@recipe()
+def loss_masked_alone(draw: Draw) -> Draft:
+    return _drafted(draw, "left padding: ", "左侧填充：", masked=True)

@@ -10,12 +10,13 @@ from autograder.course.records import Text
 from autograder.reference import oracle_moe
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 
-# hidden, intermediate, experts, top_k, batch, tokens: all distinct, top_k above 2
+# hidden, intermediate, experts, top_k, batch, tokens: all distinct, top_k above 2; widths are
+# multiples of 16 bytes, without which torch's grouped products refuse to work
 SIZES = (
-    (20, 14, 7, 3, 4, 5),
-    (24, 10, 9, 4, 2, 7),
-    (18, 12, 8, 3, 5, 4),
-    (22, 16, 6, 4, 3, 5),
+    (24, 16, 7, 3, 4, 5),
+    (32, 8, 9, 4, 2, 7),
+    (16, 24, 8, 3, 5, 4),
+    (40, 16, 6, 4, 3, 5),
 )
 LEAD = 0.02  # between the logits of the last expert chosen and the first that is not
 TRIES = 200
@@ -52,8 +53,16 @@ def described(draw: Draw, en: str = "", zh: str = "") -> tuple[tuple[int, ...], 
     return sizes, about
 
 
-def _drafted(draw: Draw, en: str, zh: str, *, norm: bool, **options: Any) -> Draft:
+def _drafted(
+    draw: Draw, en: str, zh: str, *, norm: bool, single: bool = False, **options: Any
+) -> Draft:
     (hidden, _, experts, top_k, batch, tokens), about = described(draw, en, zh)
+    if single:
+        top_k, batch, tokens = 1, 1, 1
+        about = Text(
+            f"{en}hidden {hidden}, 1 of {experts} experts",
+            f"{zh}hidden {hidden}，{experts} 个专家中选 1 个",
+        )
     dtype = options.get("dtype", "float32")
     weight = gate_of(draw, experts, hidden).to(getattr(torch, dtype))
     lead = 0.15 if dtype == "bfloat16" else LEAD
@@ -73,6 +82,13 @@ def router_plain(draw: Draw) -> Draft:
 @recipe()
 def router_normed(draw: Draw) -> Draft:
     return _drafted(draw, "norm_topk_prob True: ", "norm_topk_prob 为 True：", norm=True)
+
+
+@recipe()
+def router_single(draw: Draw) -> Draft:
+    """One token and one expert: axes of length one, and a weight that is one."""
+    en, zh = "one token, norm_topk_prob True: ", "单个 token，norm_topk_prob 为 True："
+    return _drafted(draw, en, zh, norm=True, single=True)
 
 
 @recipe()

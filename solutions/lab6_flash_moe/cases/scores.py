@@ -36,15 +36,27 @@ def scores_blocks(draw: Draw) -> Draft:
     return _drafted("", "", scores, widths)
 
 
-@recipe()
-def scores_level(draw: Draw) -> Draft:
+def _level(draw: Draw, maximum: float, en: str, zh: str) -> Draft:
     """The same maximum in every block: nothing that was summed up is ever out of date."""
     scores, widths = _drawn(draw)
-    scores, first = -scores.abs(), 0
+    scores, first = maximum - 1.25 - scores.abs(), 0
     for width in widths:
-        scores[..., first] = 1.25
+        scores[..., first] = maximum
         first += width
-    return _drafted("an equal maximum in every block, ", "每块最大值相同，", scores, widths)
+    return _drafted(
+        f"an equal maximum in every block, {en}", f"每块最大值相同，{zh}", scores, widths
+    )
+
+
+@recipe()
+def scores_level(draw: Draw) -> Draft:
+    return _level(draw, 1.25, "", "")
+
+
+@recipe()
+def scores_low(draw: Draw) -> Draft:
+    """Far below any number that a maximum may be begun with in place of -inf."""
+    return _level(draw, -400.0, "all below -400, ", "都不大于 -400，")
 
 
 @recipe()
@@ -90,6 +102,6 @@ def scores_bfloat16(draw: Draw) -> Draft:
 
 @recipe()
 def scores_many(draw: Draw) -> Draft:
-    """Wide blocks, to be handed over once and four times: what is kept would add up."""
-    scores = draw.normal(8, 8 * 256)
-    return _drafted("", "", scores, (256,) * 8)
+    """A wide block, to be made anew 8 times, and 32 times: what is kept would add up."""
+    about = Text("8 and 32 blocks of [8, 256]", "8 块与 32 块，每块 [8, 256]")
+    return draft(about, {"b.000": draw.normal(8, 256)}, blocks=8)
