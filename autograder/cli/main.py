@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from autograder.cli import help_words, student_commands
 from autograder.cli.commands import Commands, language
 from autograder.cli.help_words import Parser
+from autograder.course import asked
 
 # A student's copy is without it.
 INSTRUCTORS = "autograder.cli.instructor_commands"
@@ -22,8 +23,8 @@ INSTRUCTORS = "autograder.cli.instructor_commands"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status (0 good, 1 something failed, 2 cannot start)."""
-    asked = help_words.asked(sys.argv[1:] if argv is None else argv, language())
-    parser = _parser(help_words.chinese() if asked == "zh" else {})
+    spoken = help_words.asked(sys.argv[1:] if argv is None else argv, language())
+    parser = _parser(help_words.chinese() if spoken == "zh" else {})
     arguments = parser.parse_args(argv)
     if arguments.command is None:
         parser.print_help()
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A Chinese Windows terminal is GBK: what it cannot show must not end the program.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    remembered = asked.ASKED.set(_asked(arguments))
     try:
         status: int = arguments.run(arguments)
         return status
@@ -47,6 +49,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("autograder: interrupted", file=sys.stderr)
         return 130
+    finally:
+        asked.ASKED.reset(remembered)
+
+
+def _asked(arguments: argparse.Namespace) -> asked.Asked:
+    """What commands that are suggested have to say again."""
+    carried = arguments.command == "carry"
+    holds_files = carried or arguments.command in asked.WITH_FOLDER
+    folder = arguments.folder if holds_files else None
+    lab = arguments.to if carried else getattr(arguments, "lab", "")
+    return asked.Asked(
+        lab=asked.number(lab or ""),
+        folder=str(folder) if folder else "",
+        language=arguments.lang if arguments.lang != language() else "",
+    )
 
 
 def _told(error: ValueError, language: str) -> str:

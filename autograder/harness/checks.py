@@ -181,8 +181,9 @@ def expect_close(
         raise _fail("dtype", case, what, got=tensor.dtype, want=dtype)
     if not gap.tensor <= limit.tensor:
         place = gap.place if reference.ndim else ()
+        key = "mismatch" if reference.any() else "mismatch_zeros"
         raise _fail(
-            "mismatch" if place else "mismatch_number", case, what,
+            key if place else "mismatch_number", case, what,
             error=gap.tensor, limit=limit.tensor, place=str(list(place)),
             got=float(got[place]), want=float(reference[place]),
         )  # fmt: skip

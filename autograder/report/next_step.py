@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from autograder.course import asked
 from autograder.course.messages import render
 from autograder.course.records import ClassRecord, Lab, Message
 from autograder.report.rows import Row, short
@@ -27,6 +28,7 @@ def command_of(lab: str, verb: str, name: str = "") -> str:
             verb,
             f"--lab {lab}" if lab else "",
             f"-k {name}" if name else "",
+            *asked.ASKED.get().repeated(verb, lab),
         ]
     else:
         words = ["make", verb, f"LAB={lab}" if lab else "", f"K={name}" if name else "", settings]

@@ -51,6 +51,11 @@ def test_of_a_single_number_no_place_is_told() -> None:
     assert failure(expect_close, NUMBERS, OTHERS) == "check.mismatch"
 
 
+def test_of_zeros_no_relative_error_is_told() -> None:
+    assert failure(expect_close, NUMBERS, np.zeros_like(NUMBERS)) == "check.mismatch_zeros"
+    assert failure(expect_close, np.array(1.5), np.array(0.0)) == "check.mismatch_number"
+
+
 @pytest.mark.parametrize("size", [1.0, 1e200])
 def test_numbers_that_differ_are_never_the_same(size: float) -> None:
     assert failure(expect_same, NUMBERS * size, OTHERS * size) == "check.moved"

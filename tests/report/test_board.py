@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autograder.course import labfile
+from autograder.course import asked, labfile
 from autograder.course.records import (
     CheckResult,
     ClassRecord,
@@ -18,6 +18,7 @@ from autograder.course.records import (
 )
 from autograder.report import board, terminal
 from autograder.report.escape import folded, width
+from autograder.report.next_step import command_of
 from autograder.report.overview import LabRow, overview
 from autograder.report.rows import rows_of
 
@@ -202,3 +203,24 @@ def test_all_labs_begin_with_the_one_that_is_under_way() -> None:
     assert "as it should be" in nothing and "test --lab 1" in nothing
     done = overview([LabRow(LAB, tuple(rows_of(record({}), NAMES)))], "zh")
     assert "所有实验都通过了公开用例" in done and "下一步" not in done
+
+
+def test_commands_repeat_what_the_command_line_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AUTOGRADER_MAKE", raising=False)
+    set_by = asked.ASKED.set(asked.Asked(lab="2", folder="my files", language="zh"))
+    try:
+        here = command_of("2", "test", "mlp")
+        assert here == "python -m autograder test --lab 2 -k mlp --folder 'my files' --lang zh"
+        # The files of another lab lie elsewhere, and spot needs none.
+        assert command_of("3", "test") == "python -m autograder test --lab 3 --lang zh"
+        assert "--folder" not in command_of("2", "spot")
+        monkeypatch.setenv("AUTOGRADER_MAKE", "LAB_LANG=zh")
+        assert command_of("2", "test") == "make test LAB=2 LAB_LANG=zh"
+    finally:
+        asked.ASKED.reset(set_by)
+
+
+@pytest.mark.parametrize("name", ["2", "lab2", "lab2_qwen3_block"])
+def test_a_lab_has_one_number_under_all_its_names(name: str) -> None:
+    assert asked.number(name) == "2"
+    assert asked.number("") == asked.number("mine") == ""
