@@ -64,11 +64,8 @@ def convert_hf_mlp(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
     """
     # BEGIN SOLUTION lab3.convert_hf_mlp
     names = {"gate_proj": "w1", "down_proj": "w2", "up_proj": "w3"}
-    converted = {}
-    for name, weight in state_dict.items():
-        parts = name.split(".")
-        if parts[-1] == "weight":
-            parts = [names.get(part, part) for part in parts]
-        converted[".".join(parts)] = weight
-    return converted
+    return {
+        ".".join(names.get(part, part) for part in name.split(".")): weight
+        for name, weight in state_dict.items()
+    }
     # END SOLUTION

@@ -102,6 +102,6 @@ def scores_bfloat16(draw: Draw) -> Draft:
 
 @recipe()
 def scores_many(draw: Draw) -> Draft:
-    """A wide block, to be made anew 8 times, and 32 times: what is kept would add up."""
-    about = Text("8 and 32 blocks of [8, 256]", "8 块与 32 块，每块 [8, 256]")
-    return draft(about, {"b.000": draw.normal(8, 256)}, blocks=8)
+    """Wide blocks, to be handed over once and four times: what is kept would add up."""
+    scores = draw.normal(8, 8 * 256)
+    return _drafted("", "", scores, (256,) * 8)
