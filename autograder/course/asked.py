@@ -35,7 +35,8 @@ class Asked:
         return words
 
 
-ASKED: ContextVar[Asked] = ContextVar("asked", default=Asked())  # noqa: B039 (it is frozen)
+NOTHING = Asked()
+ASKED: ContextVar[Asked] = ContextVar("asked", default=NOTHING)
 
 
 def number(lab: str) -> str:

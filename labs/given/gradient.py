@@ -23,6 +23,7 @@ def gradient_of(
     with torch.enable_grad():
         leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
         result = function(leaves, *arguments)
-        if result.requires_grad:
-            result.backward()  # type: ignore[no-untyped-call]
-    return torch.zeros_like(leaves[0]) if leaves[0].grad is None else leaves[0].grad
+        if not result.requires_grad:
+            return torch.zeros_like(tensors[0])
+        (slope,) = torch.autograd.grad(result, leaves[:1], allow_unused=True)
+    return torch.zeros_like(tensors[0]) if slope is None else slope
