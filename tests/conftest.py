@@ -1,12 +1,54 @@
-"""Lists skips at the end; only reasons in allowed_skips.txt are let through."""
+"""Skips need an agreed reason; tests are spread over processes by how long they took before."""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
+DURATIONS = Path(__file__).with_name("durations.json")  # seconds of CI's processes, by group
+_OF_LABS = re.compile(r"tests/(proof|mutation)/")
+_took: defaultdict[str, float] = defaultdict(float)
+
+
+def group_of(nodeid: str) -> str:
+    """What runs in one process: a module, or the proofs of one lab, which share an engine."""
+    room = _OF_LABS.match(nodeid)
+    if room is None:
+        return nodeid.split("::")[0]
+    lab = re.search(r"lab\d+", nodeid)
+    return f"{room[1]} {lab[0] if lab else 'lab2'}"
+
+
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Groups in the order of the collection: the longest first, so that none is left over."""
+    config.option.loadscopereorder = False
+    return _Groups(config, log)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--record-durations`` writes anew what the order of groups is made of."""
+    parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Longest groups first; a group that is new is taken for a short one."""
+    known = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    # By name, too: tests of one group are scattered where it has several modules.
+    items.sort(key=lambda item: (-known.get(group := group_of(item.nodeid), 0), group))
 
 
 def _reasons() -> list[str]:
@@ -26,8 +68,25 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  
     return report
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what groups take."""
+    _took[group_of(report.nodeid)] += report.duration
+
+
+def pytest_sessionfinish() -> None:
+    """End the engines that proofs have shared."""
+    proofs = sys.modules.get("tests.proof.subject")  # of this process, if it ran any
+    if proofs is not None:
+        proofs.end_engines()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """Say what this machine could not run."""
+    if config.getoption("--record-durations"):
+        seconds = {group: round(took) for group, took in sorted(_took.items()) if took >= 0.5}
+        DURATIONS.write_text(json.dumps(seconds, indent=0) + "\n", encoding="utf-8")
     # Not collected on the way: the tests may run in other processes.
     skipped = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", ())]
     if skipped:

@@ -61,6 +61,7 @@ class Engine:
         self._options = options
         self.crew: Crew | None = None
         self.counts: Mapping[str, int] = {}
+        self._checks: list[str] = []
         self.workers = 1  # machines, as of a cluster
         self.isolation = Isolation("weak", (), "spawn" if options.spawn else "fork")
 
@@ -81,14 +82,22 @@ class Engine:
         self.counts, layers = self._ready()
         self.isolation = Isolation(level(layers), layers, self.isolation.worker)
 
-    def grade(self, submissions: Iterator[Submission]) -> Iterator[HandIn]:
+    def grade(
+        self, submissions: Iterator[Submission], checks: Sequence[str] | None = None
+    ) -> Iterator[HandIn]:
         """Grade hand-ins, at most ``jobs`` at a time; yield each record when it is done.
+
+        Args:
+            submissions: what was handed in.
+            checks: names of the checks to run, those that they need among them; without it those
+                of the options.
 
         Raises:
             EngineError: the crew ended and could not be started again.
             OSError: what a hand-in answered could not be kept.
         """
         assert self.crew is not None
+        self._checks = list(self._options.checks if checks is None else checks)
         working: dict[str, Submission] = {}
         suspects: deque[Submission] = deque()  # lost once; each is tried again alone
         alone = False
@@ -173,7 +182,7 @@ class Engine:
                 "paths": {name: str(Path(folder, name)) for name in submission.files},
                 "problems": {n: message_to_plain(m) for n, m in submission.problems.items()},
                 "order": order_of(self._options.order_seed, submission.student),
-                "checks": list(self._options.checks),
+                "checks": self._checks,
                 "replay": self._options.replay and not self._options.kept,
                 "keep": str(self._options.keep / name) if self._options.keep else None,
                 "kept": str(self._options.kept / name) if self._options.kept else None,

@@ -6,11 +6,13 @@ import importlib
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from autograder.authoring.recording import Recording, content, hashed, state_of_ours, text_of
 from autograder.course.labfile import SOLUTIONS
 from autograder.course.load_lab import StudentModules, read_sources
 from autograder.course.records import Lab
@@ -37,10 +39,32 @@ def unlike(lab: Lab, sources: Mapping[str, str], cases: int = CASES) -> str:
         lab: whose solution and random cases are taken.
         sources: text of every file by name.
         cases: how many cases to try.
+
+    Raises:
+        StaleRecordingError: they answer otherwise than is recorded.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's, about what only a mutant does
-        return _unlike(lab, sources, cases)
+
+    def answered() -> str:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, about what only a mutant does
+            return _unlike(lab, sources, cases)
+
+    key = hashed(_state(lab), text_of(sources), str(cases))
+    return str(_recording().answer(key, answered, f"{lab.name}, random cases"))
+
+
+@cache
+def _recording() -> Recording:
+    return Recording()
+
+
+@cache
+def _state(lab: Lab) -> str:
+    """What an answer hangs on beside the sources: the solution, and how cases are drawn."""
+    here = Path(__file__).parent
+    drawn = [*here.glob("*.py"), *(here / lab.name.partition("_")[0]).glob("*.py")]
+    solution = [SOLUTIONS / lab.name / name for name in lab.files]
+    return hashed("random cases", state_of_ours(), *map(content, sorted(drawn) + solution))
 
 
 def _unlike(lab: Lab, sources: Mapping[str, str], cases: int) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from autograder.course.records import HandIn, Lab, Outcome, Submission
-from autograder.course.score import points_of
-from autograder.grading.engine import Engine, Options
+from autograder.authoring.pair_fingerprints import with_needs
+from autograder.authoring.recording import FOLDER, RecordedEngine
+from autograder.course.records import HandIn, Lab, Outcome
 from autograder.grading.prepare import hidden_cases
 from tests.mutation.mutants import Mutant
 
@@ -20,38 +18,38 @@ class Ungraded(Exception):
 
 
 def survivors(
-    lab: Lab, sources: Mapping[str, str], mutants: Iterable[Mutant]
+    lab: Lab, sources: Mapping[str, str], mutants: Sequence[Mutant]
 ) -> tuple[Mutant, ...]:
     """The mutants that lose no point, on public cases and on hidden ones.
+
+    The checks of its own exercise kill most of them; only the others are asked everything.
 
     Raises:
         Ungraded: a check of one could not be judged; or the solution itself loses points, and
             then a killed mutant proves nothing.
     """
-    found = {mutant.id: mutant for mutant in mutants}
-    lived = []
-    with tempfile.TemporaryDirectory() as folder:
-        hidden = hidden_cases(lab.name, Path(folder), SECRET)
-        with Engine(lab, Options(hidden_cases=hidden, jobs=2, diagnose=False)) as engine:
-            engine.wait_ready()
-            for hand_in in engine.grade(_hand_ins(sources, found)):
-                if _perfect(lab, hand_in):
-                    lived.append(hand_in.student)
-    if "solution" not in lived:
-        raise Ungraded("the solution itself loses points; mend that first (see tests/proof)")
-    return tuple(found[name] for name in sorted(lived) if name in found)
+    with RecordedEngine(lab, hidden_cases(lab.name, FOLDER, SECRET), diagnose=False) as engine:
+        (solution,) = engine.grade({"solution": sources}).values()
+        if _loses(lab, solution):
+            raise Ungraded("the solution itself loses points; mend that first (see tests/proof)")
+        lived = {mutant.id: {**sources, mutant.file: mutant.text} for mutant in mutants}
+        for exercise in lab.exercises:
+            own = {m.id: lived[m.id] for m in mutants if m.exercise == exercise.id}
+            names = with_needs(lab, {check.name for check in exercise.checks})
+            for name, hand_in in engine.grade(own, names).items():
+                if _loses(lab, hand_in):
+                    del lived[name]
+        for name, hand_in in engine.grade(lived).items():
+            if _loses(lab, hand_in):
+                del lived[name]
+    return tuple(mutant for mutant in mutants if mutant.id in lived)
 
 
-def _hand_ins(sources: Mapping[str, str], mutants: Mapping[str, Mutant]) -> Iterator[Submission]:
-    yield Submission("solution", sources)
-    for name, mutant in mutants.items():
-        yield Submission(name, {**sources, mutant.file: mutant.text})
-
-
-def _perfect(lab: Lab, hand_in: HandIn) -> bool:
-    """Whether it has all points; optional checks, which are worth none, may stay ungraded."""
-    score = points_of(lab, hand_in.results)
-    if score.undecided:
-        undecided = [r.check for r in hand_in.results if r.outcome is Outcome.NOT_GRADED]
+def _loses(lab: Lab, hand_in: HandIn) -> bool:
+    """Whether a check that ran took points; optional ones, worth none, may stay ungraded."""
+    worth = {check.name for check in lab.checks if check.points}
+    ran = {result.check: result.outcome for result in hand_in.results if result.check in worth}
+    undecided = [name for name, outcome in ran.items() if outcome is Outcome.NOT_GRADED]
+    if undecided:
         raise Ungraded(f"{hand_in.student}: {', '.join(undecided)} could not be graded")
-    return score.earned == score.total
+    return any(outcome is not Outcome.PASSED for outcome in ran.values())

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from pathlib import Path
 
 from autograder.course import labfile
 from autograder.course.load_lab import read_sources
 from autograder.course.score import points_of
 from autograder.diagnosis import misconceptions
-from autograder.grading.prepare import hidden_cases
 from tests.proof import other
-from tests.proof.combined import Judge, Judged, drawn, graded, share
+from tests.proof.combined import Judge, drawn, share
 from tests.proof.naming import hits, unnamed, wrongly_named
-from tests.proof.subject import SUBJECTS, Subject
+from tests.proof.subject import SUBJECTS, Subject, end_engines
 
 PAIRS, TRIPLES = 300, 200
 
@@ -27,24 +24,22 @@ def main(argv: list[str]) -> int:
 
 def _lab(subject: Subject) -> int:
     print(f"{subject.lab.name}:", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        hidden = hidden_cases(subject.lab.name, Path(folder), b"the secret of this proof")
-        faults = _singles(subject, hidden)
-        if subject.lab.name == other.SOLUTION.name:
-            theirs = hidden_cases(subject.lab.name, Path(folder), b"another secret")
-            faults += _other_host(subject, theirs)
-        faults += _combined(subject, hidden)
+    faults = _singles(subject)
+    if subject.lab.name == other.SOLUTION.name:
+        faults += _other_host(subject)
+    faults += _combined(subject)
+    end_engines()
     for fault in faults:
         print(f"  ! {fault}")
     return 1 if faults else 0
 
 
-def _singles(subject: Subject, hidden: Path) -> list[str]:
+def _singles(subject: Subject) -> list[str]:
     right = {
         s.name: subject.sources | read_sources(s, subject.lab.files)[0] for s in subject.styles
     }
     right["solution"] = subject.sources
-    accepted = subject.grade(hidden, right)
+    accepted = subject.grade(right)
     full = [
         name
         for name, hand_in in accepted.items()
@@ -52,7 +47,7 @@ def _singles(subject: Subject, hidden: Path) -> list[str]:
     ]
     entries = {entry.id: entry for entry in subject.mistakes}
     wrong = {n: misconceptions.apply(entry, subject.sources) for n, entry in entries.items()}
-    records = subject.grade(hidden, wrong)
+    records = subject.grade(wrong)
     true = {name: {entry.class_name} for name, entry in entries.items()}
     families = {n: {subject.family[c] for c in subject.lost(h)} for n, h in records.items()}
     caught = [n for n, entry in entries.items() if families[n] & set(entry.families)]
@@ -70,10 +65,10 @@ def _singles(subject: Subject, hidden: Path) -> list[str]:
     return faults
 
 
-def _other_host(subject: Subject, hidden: Path) -> list[str]:
+def _other_host(subject: Subject) -> list[str]:
     listed = other.listed()
     sources = {mistake.id: mistake.sources for mistake in other.mistakes()}
-    records = subject.grade(hidden, sources)
+    records = subject.grade(sources)
     true = {name: {listed[name].class_name} for name in sources}
     seen = [name for name in sources if hits(records[name], true[name])]
     wrong = list(wrongly_named(true, records))
@@ -87,25 +82,23 @@ def _other_host(subject: Subject, hidden: Path) -> list[str]:
     return faults + (["in another host fewer than 95 %"] if len(seen) < 0.95 * len(true) else [])
 
 
-def _combined(subject: Subject, hidden: Path) -> list[str]:
+def _combined(subject: Subject) -> list[str]:
     judge, faults = Judge(subject), []
     for word, size, count in (("pairs", 2, PAIRS), ("triples", 3, TRIPLES)):
         hand_ins = drawn(subject, size, count)
-        judged = judge.judge(hand_ins, graded(subject, hidden, hand_ins))
-        print(f"  {word} {count}: {_said(judged)}", flush=True)
+        records = subject.named(hand_ins.sources)
+        judged, like_one = judge.judge(hand_ins, records), judge.like_one(hand_ins, records)
+        there = judged.count - len(judged.right)
+        print(
+            f"  {word} {count}: one or more named {share(judged.hit, there)}, "
+            f"all {share(judged.whole, there)}, wrong names {len(judged.wrong)}; apart: "
+            f"{len(judged.right)} equal to the right solution, {len(like_one)} to a single mistake",
+            flush=True,
+        )
         faults += [f"{word}: wrong name {one}" for one in judged.wrong]
-        if size == 2 and len(judged.hit) < 0.9 * (judged.count - len(judged.right)):
+        if size == 2 and len(judged.hit) < 0.9 * there:
             faults.append(f"of {word} fewer than 90 % are named")
     return faults
-
-
-def _said(judged: Judged) -> str:
-    there = judged.count - len(judged.right)
-    return (
-        f"one or more named {share(judged.hit, there)}, all {share(judged.whole, there)}, "
-        f"wrong names {len(judged.wrong)}; apart: {len(judged.right)} equal to the right solution, "
-        f"{len(judged.like_one)} to a single mistake"
-    )
 
 
 if __name__ == "__main__":

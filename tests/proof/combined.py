@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from autograder.authoring.answering import together, traces_of
 from autograder.authoring.place import Place
@@ -57,7 +56,6 @@ class Judged:
 
     count: int
     right: tuple[str, ...]  # they score 100: nothing to name
-    like_one: tuple[str, ...]  # their answers are those of one mistake alone
     hit: tuple[str, ...]  # at least one of their mistakes is named
     whole: tuple[str, ...]  # all of them are
     missed: tuple[str, ...]
@@ -80,29 +78,29 @@ class Judge:
 
     def judge(self, hand_ins: Drawn, graded: Mapping[str, HandIn]) -> Judged:
         """Sort graded hand-ins."""
-        found: dict[str, list[str]] = {
-            n: [] for n in ("right", "like_one", "hit", "whole", "missed")
-        }
-        wrong: list[str] = []
+        right, hit, whole, missed, wrong = [], [], [], [], []
         for name, entries in hand_ins.made.items():
             hand_in, classes = graded[name], {entry.class_name for entry in entries}
             if not self.subject.lost(hand_in):
-                found["right"].append(name)
+                right.append(name)
                 continue
-            traces = traces_of(self._plan, hand_ins.sources[name])
-            if self._is_one(hand_in, traces):
-                found["like_one"].append(name)
-            seen = hits(hand_in, classes)
-            if seen:
-                found["hit"].append(name)
-            else:
-                found["missed"].append(f"{name} {sorted(classes)}")
+            seen, listed = hits(hand_in, classes), f"{name} {sorted(classes)}"
+            (hit if seen else missed).append(name if seen else listed)
             if seen == classes:
-                found["whole"].append(name)
-            wrong += [
-                f"{name} {sorted(classes)}: {w}" for w in self._wrong(hand_in, classes, traces)
-            ]
-        return Judged(len(hand_ins.made), *(tuple(group) for group in found.values()), tuple(wrong))  # type: ignore[call-arg]
+                whole.append(name)
+            found = self._wrong(hand_in, classes, hand_ins.sources[name])
+            wrong += [f"{listed}: {one}" for one in found]
+        groups = (right, hit, whole, missed, wrong)
+        return Judged(len(hand_ins.made), *map(tuple, groups))  # type: ignore[arg-type]
+
+    def like_one(self, hand_ins: Drawn, graded: Mapping[str, HandIn]) -> list[str]:
+        """Those whose answers are those of one mistake alone."""
+        return [
+            name
+            for name, sources in hand_ins.sources.items()
+            if self.subject.lost(graded[name])
+            and self._is_one(graded[name], traces_of(self._plan, sources))
+        ]
 
     def _is_one(self, hand_in: HandIn, traces: Mapping[str, Trace]) -> bool:
         """Whether a single mistake gives these answers in every exercise that fails."""
@@ -121,14 +119,16 @@ class Judge:
         return bool(common)
 
     def _wrong(
-        self, hand_in: HandIn, classes: set[str], traces: Mapping[str, Trace]
+        self, hand_in: HandIn, classes: set[str], sources: Mapping[str, str]
     ) -> Iterator[str]:
         """Classes that were named, are not there, and give other answers by themselves."""
         for finding in named(hand_in):
             ids = {one.id for one in finding.misconceptions}
-            if finding.either and ids & classes:
+            foreign = sorted(ids - classes)
+            if not foreign or (finding.either and ids & classes):
                 continue
-            yield from (one for one in sorted(ids - classes) if self._differs(one, finding, traces))
+            traces = traces_of(self._plan, sources)
+            yield from (one for one in foreign if self._differs(one, finding, traces))
 
     def _differs(self, name: str, finding: Finding, traces: Mapping[str, Trace]) -> bool:
         for exercise in finding.exercises:
@@ -138,11 +138,6 @@ class Judge:
             if not own or min(own) > SAME:
                 return True
         return False
-
-
-def graded(subject: Subject, hidden: Path, hand_ins: Drawn) -> dict[str, HandIn]:
-    """Grade them with the real engine."""
-    return subject.grade(hidden, hand_ins.sources)
 
 
 def share(part: Sequence[str], whole: int) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from autograder.course.load_lab import read_sources
 from autograder.course.records import CheckResult, Outcome
 from autograder.course.score import points_of
-from autograder.grading.prepare import hidden_cases
-from tests.proof.test_proof import SUBJECTS
+from tests.proof.subject import SUBJECTS, with_lab
 
 SUBJECT = SUBJECTS["lab3"]
+pytestmark = with_lab("lab3")
 NUMPY = """class Hidden(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.detach().float().numpy() @ self.weight.detach().float().numpy().T
@@ -23,9 +21,8 @@ class KVCache:"""
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, CheckResult]]:
+def graded() -> dict[str, dict[str, CheckResult]]:
     """Results by hand-in and check; the points of each hand-in under ``points``."""
-    hidden = hidden_cases(SUBJECT.lab.name, tmp_path_factory.mktemp("lab3"), b"another secret")
     text = SUBJECT.sources["attention.py"]
     unseen = text.replace("class KVCache:", NUMPY)
     for name in ("wq", "wk", "wv"):
@@ -42,7 +39,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Chec
         "no_cache": SUBJECT.sources | {"attention.py": no_cache},
         "sdpa": read_sources(sdpa, SUBJECT.lab.files)[0],
     }
-    records = SUBJECT.grade(Path(hidden), hand_ins)
+    records = SUBJECT.grade(hand_ins)
     assert [mark.key for mark in records["sdpa"].marks] == ["check.forbidden"]
     assert points_of(SUBJECT.lab, records["sdpa"].results).earned == 100
     return {name: {r.check: r for r in record.results} for name, record in records.items()}

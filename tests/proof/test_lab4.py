@@ -12,10 +12,10 @@ from autograder.course import labfile
 from autograder.course.load_lab import read_sources
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
-from autograder.grading.prepare import hidden_cases
-from tests.proof.subject import SUBJECTS
+from tests.proof.subject import SUBJECTS, with_lab
 
 LAB2, SUBJECT = SUBJECTS["lab2"], SUBJECTS["lab4"]
+pytestmark = with_lab("lab4")
 STAND_IN_POINTS = 82
 OWN = {"lab4.attention", "lab4.mlp", "lab4.past"}
 ANSWERS = """
@@ -47,9 +47,8 @@ def hand_ins() -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HandIn]:
-    hidden = hidden_cases(SUBJECT.lab.name, tmp_path_factory.mktemp("lab4"), b"another secret")
-    return SUBJECT.grade(hidden, hand_ins())
+def graded() -> dict[str, HandIn]:
+    return SUBJECT.grade(hand_ins())
 
 
 def earned(hand_in: HandIn) -> int:

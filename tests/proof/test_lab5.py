@@ -13,10 +13,9 @@ from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
-from autograder.grading.prepare import hidden_cases
-from tests.proof.subject import SUBJECTS
+from tests.proof.subject import SUBJECTS, with_lab
 
-pytestmark = pytest.mark.slow
+pytestmark = with_lab("lab5")
 SUBJECT = SUBJECTS["lab5"]
 GIVEN = """
 import torch
@@ -64,9 +63,8 @@ def hand_ins() -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HandIn]:
-    hidden = hidden_cases(SUBJECT.lab.name, tmp_path_factory.mktemp("lab5"), b"another secret")
-    return SUBJECT.grade(hidden, hand_ins())
+def graded() -> dict[str, HandIn]:
+    return SUBJECT.grade(hand_ins())
 
 
 def earned(hand_in: HandIn) -> int:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, HandIn, Outcome
 from autograder.course.score import points_of
-from autograder.grading.prepare import hidden_cases
-from tests.proof.subject import SUBJECTS
+from tests.proof.subject import SUBJECTS, with_lab
 
-pytestmark = pytest.mark.slow
+pytestmark = with_lab("lab6")
 SUBJECT = SUBJECTS["lab6"]
 COUNTED = {"test_flash_growth", "test_flash_skips"}
 # The same tiles, with every product made by numpy: right, linear, and nothing of it to be seen.
@@ -75,11 +72,10 @@ def hand_ins() -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HandIn]:
-    hidden = hidden_cases(SUBJECT.lab.name, tmp_path_factory.mktemp("lab6"), b"another secret")
+def graded() -> dict[str, HandIn]:
     sdpa = next(style for style in SUBJECT.styles if style.name == "sdpa")
     own = hand_ins() | {"sdpa": read_sources(sdpa, SUBJECT.lab.files)[0]}
-    return SUBJECT.grade(Path(hidden), own)
+    return SUBJECT.grade(own)
 
 
 def results(hand_in: HandIn) -> dict[str, CheckResult]:

@@ -8,22 +8,18 @@ must differ from right code. Only then does naming a mistake in the other host p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from autograder.course import labfile
-from autograder.course.records import HandIn, Outcome, Submission
+from autograder.course.records import Outcome
 from autograder.course.score import points_of
 from autograder.diagnosis import misconceptions
-from autograder.grading.engine import Engine, Options
-from autograder.grading.prepare import hidden_cases
 from tests.proof import other
 from tests.proof.observing import Seen, distance, distances, observe, twice
+from tests.proof.subject import SUBJECTS
 
-LAB = labfile.load(labfile.find_lab("2"))
+LAB = SUBJECTS["lab2"].lab
 LISTED = other.listed()
 MISTAKES = {mistake.id: mistake.sources for mistake in other.mistakes()}
 REFERENCE = other.read(other.SOLUTION)
@@ -63,26 +59,18 @@ def faults_of(mistake: str, namesake: str = "") -> list[str]:
     return faults
 
 
-def graded(tmp_path: Path, hand_ins: Mapping[str, dict[str, str]]) -> Iterator[HandIn]:
-    """Grade hand-ins given as text, on public and hidden cases."""
-    hidden = hidden_cases(LAB.name, tmp_path, b"a secret of this test")
-    with Engine(LAB, Options(hidden_cases=hidden, jobs=2)) as engine:
-        engine.wait_ready()
-        yield from engine.grade(Submission(name, files) for name, files in hand_ins.items())
-
-
-def test_the_other_host_scores_100(tmp_path: Path) -> None:
-    (hand_in,) = graded(tmp_path, {"other": HOST})
+def test_the_other_host_scores_100() -> None:
+    (hand_in,) = SUBJECTS["lab2"].grade({"other": HOST}).values()
     assert points_of(LAB, hand_in.results).earned == 100
     assert {r.outcome for r in hand_in.results} <= {Outcome.PASSED, Outcome.NOT_GRADED}
     assert hand_in.marks == ()
 
 
 @pytest.mark.slow
-def test_every_mistake_loses_points_in_a_right_family(tmp_path: Path) -> None:
+def test_every_mistake_loses_points_in_a_right_family() -> None:
     family = {check.name: check.family for check in LAB.checks if check.points}
     caught = {}
-    for hand_in in graded(tmp_path, MISTAKES):
+    for hand_in in SUBJECTS["lab2"].grade(MISTAKES).values():
         lost = {family.get(r.check, "") for r in hand_in.results if r.outcome is not Outcome.PASSED}
         caught[hand_in.student] = bool(lost & set(LISTED[hand_in.student].families))
     assert caught == dict.fromkeys(MISTAKES, True)

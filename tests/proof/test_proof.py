@@ -1,7 +1,6 @@
 """The grader is fair and sharp: right code of any style scores 100, every mistake loses points.
 
-All hand-ins of a test go through one real grading: judge, zygote, jailed workers, hidden cases
-drawn from a throw-away secret.
+All hand-ins go through real gradings: judge, zygote, jailed workers, hidden cases.
 """
 
 from __future__ import annotations
@@ -10,17 +9,14 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
 from autograder.course import labfile
 from autograder.course.load_lab import read_sources
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.misconceptions import Entry
-from autograder.grading.prepare import hidden_cases
 from tests.proof.naming import unnamed, wrongly_named
-from tests.proof.subject import SUBJECTS, Subject
+from tests.proof.subject import SUBJECTS, Subject, every_lab, labs_of_check
 
 EXAMPLES = labfile.ROOT / "examples" / "submissions"
 
@@ -28,26 +24,12 @@ EXAMPLES = labfile.ROOT / "examples" / "submissions"
 LAB2 = SUBJECTS["lab2"]
 
 
-@pytest.fixture(scope="module", params=SUBJECTS)
-def subject(request: pytest.FixtureRequest) -> Subject:
-    return SUBJECTS[request.param]
-
-
-@pytest.fixture(scope="module")
-def hidden(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("proof")
-    return hidden_cases(subject.lab.name, folder, b"a secret of this test")
-
-
-only_lab2 = pytest.mark.parametrize("subject", ["lab2"], indirect=True, scope="module")
-
-
-def expect_100(subject: Subject, hidden: Path, styles: Sequence[Path]) -> None:
+def expect_100(subject: Subject, styles: Sequence[Path]) -> None:
     """Styles and the solution have every point, and no mistake is seen in any of them."""
     sources = {
         style.name: subject.sources | read_sources(style, subject.lab.files)[0] for style in styles
     }
-    graded = subject.grade(hidden, sources | {"solution": subject.sources})
+    graded = subject.grade(sources | {"solution": subject.sources})
     assert len(graded) == len(styles) + 1
     lost = {name: subject.lost(hand_in) for name, hand_in in graded.items()}
     assert {name: checks for name, checks in lost.items() if checks} == {}
@@ -56,17 +38,18 @@ def expect_100(subject: Subject, hidden: Path, styles: Sequence[Path]) -> None:
     assert {h.student for h in graded.values() if h.findings} == set()  # no false alarm
 
 
-def test_some_right_styles_score_100(subject: Subject, hidden: Path) -> None:
-    expect_100(subject, hidden, subject.styles[::4])
+@labs_of_check
+def test_some_right_styles_score_100(subject: Subject) -> None:
+    expect_100(subject, subject.styles[::4])
 
 
-@pytest.mark.slow
-def test_every_right_style_scores_100(subject: Subject, hidden: Path) -> None:
-    expect_100(subject, hidden, subject.styles)
+@every_lab
+def test_every_right_style_scores_100(subject: Subject) -> None:
+    expect_100(subject, subject.styles)
 
 
-@only_lab2
-def test_a_forbidden_function_is_marked_and_costs_nothing(subject: Subject, hidden: Path) -> None:
+def test_a_forbidden_function_is_marked_and_costs_nothing() -> None:
+    subject = LAB2
     name = next(
         style for style in subject.styles if "sdpa" in style.name or "scaled_dot" in style.name
     )
@@ -74,7 +57,7 @@ def test_a_forbidden_function_is_marked_and_costs_nothing(subject: Subject, hidd
     hidden_name = text["attention.py"].replace(
         "scaled_dot_product_attention(", "__getattribute__('scaled_dot' + '_product_attention')("
     )
-    graded = subject.grade(hidden, {"plain": text, "sly": text | {"attention.py": hidden_name}})
+    graded = subject.grade({"plain": text, "sly": text | {"attention.py": hidden_name}})
     plain, sly = graded["plain"], graded["sly"]
     assert (
         points_of(subject.lab, plain.results).earned
@@ -116,23 +99,24 @@ def wrong(subject: Subject, mistakes: Iterable[Entry]) -> dict[str, dict[str, st
     return {m.id: misconceptions.apply(m, subject.sources) for m in mistakes}
 
 
-def test_a_slice_of_the_mistakes_is_caught(subject: Subject, hidden: Path) -> None:
+@labs_of_check
+def test_a_slice_of_the_mistakes_is_caught(subject: Subject) -> None:
     chosen = subject.mistakes[:: 6 if subject is LAB2 else 10]
     assert len(chosen) >= 9
-    expect_caught(subject, subject.grade(hidden, wrong(subject, chosen)), chosen)
+    expect_caught(subject, subject.grade(wrong(subject, chosen)), chosen)
 
 
-@pytest.mark.slow
-def test_every_mistake_is_caught(subject: Subject, hidden: Path) -> None:
-    graded = subject.grade(hidden, wrong(subject, subject.mistakes))
+@every_lab
+def test_every_mistake_is_caught(subject: Subject) -> None:
+    graded = subject.grade(wrong(subject, subject.mistakes))
     expect_caught(subject, graded, subject.mistakes)
 
 
-@only_lab2
-def test_the_examples_lose_what_their_names_say(subject: Subject, hidden: Path) -> None:
+def test_the_examples_lose_what_their_names_say() -> None:
+    subject = LAB2
     folders = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
     sources = {path.name: read_sources(path, subject.lab.files)[0] for path in folders}
-    graded = subject.grade(hidden, sources)
+    graded = subject.grade(sources)
     lost = {name: subject.lost(hand_in) for name, hand_in in graded.items()}
     families = {name: {subject.family[c] for c in checks} for name, checks in lost.items()}
     outcomes = {name: set(checks.values()) for name, checks in lost.items()}

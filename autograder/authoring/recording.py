@@ -1,0 +1,279 @@
+"""A recording of what known hand-ins come to: each is graded, or asked, once for its content.
+
+Known hand-ins are ours: solutions, with and without mistakes in them, other styles, stubs. What
+they answer hangs on their text, on the lab's checks and cases, on the code that runs and judges
+them and on the libraries; all of this is in the key of an entry, and points and words are not.
+
+Of the entries that are read, one in twenty is answered anew and has to be what was recorded;
+which ones depends on the commit, so that a key that misses something is found sooner or later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sqlite3
+import subprocess
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from autograder.course.labfile import ROOT
+from autograder.course.plain import (
+    finding_from_plain,
+    finding_to_plain,
+    message_from_plain,
+    message_to_plain,
+    result_from_plain,
+    result_to_plain,
+)
+from autograder.course.records import HandIn, Lab, Submission
+from autograder.grading.engine import Engine, Options
+from autograder.grading.inputs import banks
+
+FOLDER = Path(os.environ.get("AUTOGRADER_RECORDINGS", ROOT / ".recordings"))
+ANEW = 20  # one entry in so many is answered again
+GRADERS = ("course", "sandbox", "reference", "diagnosis", "harness")  # rooms that make a result
+CONDUCT = ("engine.py", "crew.py", "inputs.py")
+
+
+class StaleRecordingError(ValueError):
+    """An entry is not what the same hand-in comes to today; the text says which, and the mend."""
+
+
+class Recording:
+    """Entries by key, in one SQLite file that processes may share.
+
+    Args:
+        folder: where the file lies; hidden cases may be cached beside it.
+        commit: what chooses the entries that are answered anew.
+    """
+
+    def __init__(self, folder: Path = FOLDER, commit: str | None = None) -> None:
+        self.path = folder / "recording.sqlite"
+        self._commit = _commit() if commit is None else commit
+        folder.mkdir(parents=True, exist_ok=True)
+        with closing(self._open()) as store, store:
+            store.execute("CREATE TABLE IF NOT EXISTS entry (key TEXT PRIMARY KEY, value BLOB)")
+
+    def get(self, key: str) -> Any:
+        """The entry, plain data; None where there is none."""
+        with closing(self._open()) as store:
+            row = store.execute("SELECT value FROM entry WHERE key = ?", (key,)).fetchone()
+        return None if row is None else json.loads(zlib.decompress(row[0]))
+
+    def put(self, key: str, value: Any) -> None:
+        """Record plain data other than None."""
+        blob = zlib.compress(json.dumps(value).encode(), 1)
+        with closing(self._open()) as store, store:
+            store.execute("INSERT OR REPLACE INTO entry VALUES (?, ?)", (key, blob))
+
+    def answer(self, key: str, answered: Callable[[], Any], what: str) -> Any:
+        """The entry, recorded from what ``answered`` returns where there is none.
+
+        Raises:
+            StaleRecordingError: it was to be answered anew, and came out otherwise.
+        """
+        known = self.get(key)
+        if known is not None and not self.is_due(key):
+            return known
+        now = answered()
+        if known is None:
+            self.put(key, now)
+        elif known != now:
+            raise self.stale(what, known, now)
+        return now
+
+    def is_due(self, key: str) -> bool:
+        """Whether this entry is one of those that are answered anew at this commit."""
+        return int(hashed(self._commit, key)[:8], 16) % ANEW == 0
+
+    def stale(self, what: str, known: Any, now: Any) -> StaleRecordingError:
+        """The error of an entry that came out otherwise."""
+        return StaleRecordingError(
+            f"{what}: recorded as {known}, but it comes to {now} today: its key misses something "
+            f"that it hangs on, or it is not repeatable; mend that, and delete {self.path.parent}"
+        )
+
+    def _open(self) -> sqlite3.Connection:
+        store = sqlite3.connect(self.path, timeout=120)
+        store.execute("PRAGMA synchronous = OFF")  # what a power cut takes is answered again
+        return store
+
+
+class RecordedEngine:
+    """Grades known hand-ins of one lab; those that were graded before are read.
+
+    Its engine is started for the first hand-in that is not recorded, and kept; a context manager.
+
+    Args:
+        lab: which lab.
+        hidden: file of hidden cases.
+        diagnose: whether mistakes are named.
+        recording: where entries are kept.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        hidden: Path | None,
+        *,
+        diagnose: bool = True,
+        recording: Recording | None = None,
+    ) -> None:
+        self._lab = lab
+        # State that carries over is marked for a person, and decides no score.
+        self._options = Options(hidden_cases=hidden, jobs=2, diagnose=diagnose, replay=diagnose)
+        self._recording = recording or Recording()
+        own = [hidden] if hidden else []
+        own += [path for path in banks(lab).values() if diagnose and path.exists()]
+        self._state = hashed("graded", state_of(lab), *map(content, own))
+        self._engine: Engine | None = None
+
+    def __enter__(self) -> RecordedEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the engine; another one is started when it is needed."""
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            engine.__exit__(None)
+
+    def grade(
+        self, hand_ins: Mapping[str, Mapping[str, str]], checks: Collection[str] = ()
+    ) -> dict[str, HandIn]:
+        """Grade hand-ins given as text by file name.
+
+        Args:
+            hand_ins: by name.
+            checks: names of the checks to run, those that they need among them; all if empty.
+
+        Returns:
+            Their records by name; without digests, which are those of the text.
+
+        Raises:
+            StaleRecordingError: one comes to something else than is recorded.
+        """
+        only = sorted(checks)
+        keys = self.keys(hand_ins, only)
+        known = {key: self._recording.get(key) for key in keys.values()}
+        due = {key for key in known if known[key] is None or self._recording.is_due(key)}
+        chosen = {key: hand_ins[name] for name, key in keys.items() if key in due}
+        for record in self._graded(chosen, only):
+            now = _to_plain(record)
+            before = known[record.student]
+            if before is None:
+                known[record.student] = now
+                self._recording.put(record.student, now)
+            elif _verdicts(before) != _verdicts(now):
+                name = next(name for name, key in keys.items() if key == record.student)
+                what = f"{self._lab.name}: {name}"
+                raise self._recording.stale(what, _verdicts(before), _verdicts(now))
+        return {name: _from_plain(name, known[key]) for name, key in keys.items()}
+
+    def keys(
+        self, hand_ins: Mapping[str, Mapping[str, str]], checks: Sequence[str] = ()
+    ) -> dict[str, str]:
+        """The key of every hand-in in the recording, by name."""
+        return {n: hashed(self._state, text_of(files), *checks) for n, files in hand_ins.items()}
+
+    def _graded(
+        self, hand_ins: Mapping[str, Mapping[str, str]], only: Sequence[str]
+    ) -> Iterable[HandIn]:
+        """Grade for once; a key stands for a name, so that the order of cases is the content's."""
+        if not hand_ins:
+            return ()
+        if self._engine is None:
+            self._engine = Engine(self._lab, self._options)
+            self._engine.__enter__()
+            self._engine.wait_ready()
+        submissions = (Submission(key, files) for key, files in hand_ins.items())
+        return self._engine.grade(submissions, only)
+
+
+def hashed(*parts: str) -> str:
+    """Hash of some texts."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def state_of(lab: Lab) -> str:
+    """Hash of what an answer to the checks of a lab hangs on beside the hand-in itself."""
+    asked = [
+        [e.id, e.file, [[c.name, c.needs, c.fresh, c.optional] for c in e.checks]]
+        for e in lab.exercises
+    ]
+    about = [lab.name, lab.files, lab.given, lab.forbidden, vars(lab.limits), lab.folders, asked]
+    own = [*(lab.folder / "checks").glob("*.py"), lab.folder / "cases.safetensors"]
+    own += [path for name in lab.folders for path in (ROOT / name).rglob("*") if path.is_file()]
+    return hashed(json.dumps(about), state_of_ours(), *map(content, sorted(own)))
+
+
+@cache
+def state_of_ours() -> str:
+    """Hash of the code that runs and judges hand-ins, of what labs give, and of the libraries."""
+    package = ROOT / "autograder"
+    code = [path for room in GRADERS for path in (package / room).rglob("*.py")]
+    code += [package / "grading" / name for name in CONDUCT]
+    given = (ROOT / "labs" / "given").rglob("*")
+    code += [path for path in given if path.suffix in (".py", ".json", ".safetensors")]
+    libraries = [metadata.version(name) for name in ("torch", "numpy", "pytest")]
+    return hashed(platform.python_version(), *libraries, *map(content, sorted(code)))
+
+
+def content(path: Path) -> str:
+    """Name and hash of a file."""
+    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def text_of(files: Mapping[str, str]) -> str:
+    """One text of some files by name."""
+    return json.dumps(files, sort_keys=True)
+
+
+@cache
+def _commit() -> str:
+    """The commit that is checked out; empty where this is no repository."""
+    asked = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
+
+
+def _to_plain(record: HandIn) -> dict[str, Any]:
+    return {
+        "results": [result_to_plain(result) for result in record.results],
+        "marks": [message_to_plain(mark) for mark in record.marks],
+        "findings": [finding_to_plain(finding) for finding in record.findings],
+    }
+
+
+def _from_plain(name: str, raw: Mapping[str, Any]) -> HandIn:
+    return HandIn(
+        name,
+        tuple(result_from_plain(one) for one in raw["results"]),
+        marks=tuple(message_from_plain(one) for one in raw["marks"]),
+        findings=tuple(finding_from_plain(one) for one in raw["findings"]),
+    )
+
+
+def _verdicts(raw: Mapping[str, Any]) -> list[Any]:
+    """What has to come out the same: outcomes and what they are told by, marks, and names."""
+    outcomes = {
+        one["check"]: [one["outcome"], (one["message"] or {}).get("key")] for one in raw["results"]
+    }
+    marks = [one["key"] for one in raw["marks"]]
+    names = [
+        [one["certainty"], one["either"], [m["id"] for m in one["misconceptions"]]]
+        for one in raw["findings"]
+    ]
+    return [outcomes, marks, names]

@@ -1,0 +1,158 @@
+"""Known hand-ins are graded once for their content, and a recording that is stale is found."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.authoring import recording
+from autograder.authoring.recording import (
+    RecordedEngine,
+    Recording,
+    StaleRecordingError,
+    state_of,
+)
+from autograder.course.records import Lab, Outcome
+from tests import tiny_lab
+from tests.proof.subject import changed_labs
+
+HAND_INS = {"right": tiny_lab.right(), "wrong": tiny_lab.doing(three="return x")}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return tiny_lab.build(tmp_path_factory.mktemp("recorded") / "lab9_doubling")
+
+
+@pytest.fixture(scope="module")
+def first(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recording of both hand-ins."""
+    folder = tmp_path_factory.mktemp("recordings")
+    with RecordedEngine(lab, None, recording=Recording(folder)) as engine:
+        found = engine.grade(HAND_INS)
+    assert outcome(found["right"]) is Outcome.PASSED
+    assert outcome(found["wrong"]) is Outcome.FAILED
+    return folder
+
+
+def outcome(record: Any) -> Outcome:
+    return next(r.outcome for r in record.results if r.check == "test_three")
+
+
+class _Started(Exception):
+    pass
+
+
+@pytest.fixture
+def none_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def start(*_: object) -> None:
+        raise _Started
+
+    monkeypatch.setattr(recording, "Engine", start)
+    yield
+
+
+def never_due(path: Path) -> Recording:
+    known = Recording(path, "")
+    known.is_due = lambda key: False  # type: ignore[method-assign]
+    return known
+
+
+@pytest.mark.usefixtures("none_starts")
+def test_what_is_recorded_is_read_and_nothing_runs(lab: Lab, first: Path) -> None:
+    engine = RecordedEngine(lab, None, recording=never_due(first))
+    other_names = {"b": HAND_INS["right"], "a": HAND_INS["wrong"], "c": HAND_INS["right"]}
+    found = engine.grade(other_names)
+    assert [record.student for record in found.values()] == ["b", "a", "c"]
+    assert [outcome(r) for r in found.values()] == [Outcome.PASSED, Outcome.FAILED, Outcome.PASSED]
+    message = next(r.message for r in found["a"].results if r.check == "test_three")
+    assert message is not None and message.key
+    with pytest.raises(_Started):
+        engine.grade({"new": tiny_lab.doing(one="return x")})
+    with pytest.raises(_Started):  # other checks are another question
+        engine.grade({"b": HAND_INS["right"]}, ["test_free", "test_one"])
+
+
+def test_every_entry_is_answered_anew_at_some_commit(lab: Lab, first: Path) -> None:
+    known = Recording(first)
+    commits = [str(number) for number in range(200)]
+    due = [commit for commit in commits if Recording(first, commit).is_due("an entry")]
+    assert 1 <= len(due) <= 40
+    assert Recording(first, due[0]).is_due("an entry") and known.path.is_file()
+
+
+def test_a_stale_entry_is_found_when_its_turn_comes(lab: Lab, first: Path, tmp_path: Path) -> None:
+    stale = Recording(tmp_path)
+    with RecordedEngine(lab, None, recording=stale) as engine:
+        engine.grade(HAND_INS)
+        (key,) = engine.keys({"wrong": HAND_INS["wrong"]}).values()
+    entry = stale.get(key)
+    entry["results"] = [{**one, "outcome": "passed"} for one in entry["results"]]
+    stale.put(key, entry)
+    engine = RecordedEngine(lab, None, recording=never_due(tmp_path))
+    assert outcome(engine.grade(HAND_INS)["wrong"]) is Outcome.PASSED  # as it stands there
+    due = next(r for n in range(500) if (r := Recording(tmp_path, str(n))).is_due(key))
+    with (
+        RecordedEngine(lab, None, recording=due) as engine,
+        pytest.raises(StaleRecordingError, match=r"lab9_doubling: wrong: .*test_three"),
+    ):
+        engine.grade(HAND_INS)
+
+
+def test_a_key_holds_what_an_answer_hangs_on_and_no_words_or_points(
+    lab: Lab, tmp_path: Path
+) -> None:
+    def changed(**fields: Any) -> str:
+        first, *others = lab.exercises
+        check, *rest = first.checks
+        own = replace(first, checks=(replace(check, **fields), *rest))
+        return state_of(replace(lab, exercises=(own, *others)))
+
+    state = state_of(lab)
+    assert changed(points=77, family="RoPE", title=lab.title) == state
+    assert changed(fresh=True) != state
+    assert changed(needs=("test_one",)) != state
+    assert state_of(replace(lab, limits=replace(lab.limits, cpu_seconds=9))) != state
+    other = tiny_lab.build(tmp_path / "lab9_doubling")
+    assert state_of(other) == state
+    checks = other.folder / "checks" / "test_answer.py"
+    checks.write_text(checks.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert state_of(other) != state
+
+
+def test_an_answer_of_any_kind_is_recorded(tmp_path: Path) -> None:
+    known = never_due(tmp_path)
+    assert known.answer("key", lambda: {"a": [1]}, "a thing") == {"a": [1]}
+    assert known.answer("key", lambda: {"a": [2]}, "a thing") == {"a": [1]}
+    known.is_due = lambda key: True  # type: ignore[method-assign]
+    with pytest.raises(StaleRecordingError, match="a thing: recorded as 1, but it comes to 2"):
+        known.put("other", 1)
+        known.answer("other", lambda: 2, "a thing")
+
+
+def test_check_proves_the_labs_that_differ(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        name = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", "-C", str(tmp_path), *name, *words], check=True, capture_output=True)
+
+    for lab in ("lab1_foundations", "lab3_kv_cache", "lab4_tinyllm"):
+        (tmp_path / "solutions" / lab).mkdir(parents=True)
+        (tmp_path / "solutions" / lab / "mlp.py").write_text("1\n")
+    assert changed_labs(tmp_path) == set()  # no repository
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    assert changed_labs(tmp_path) == set()  # nothing to compare with
+    git("tag", "v1")
+    (tmp_path / "solutions" / "lab3_kv_cache" / "mlp.py").write_text("2\n")
+    assert changed_labs(tmp_path) == {"lab3"}
+    git("commit", "-qam", "second")
+    (tmp_path / "solutions" / "lab4_tinyllm" / "new.py").write_text("3\n")
+    assert changed_labs(tmp_path) == {"lab3", "lab4"}
+    git("tag", "v2")
+    assert changed_labs(tmp_path) == {"lab4"}
