@@ -7,17 +7,18 @@ from pathlib import Path
 
 from autograder.authoring import courses
 from autograder.authoring.answering import (
+    Answers,
+    Shorts,
     catalogue_of,
     reference_of,
     sources_of,
     together,
-    traces_of,
 )
 from autograder.authoring.place import Place
 from autograder.diagnosis.bank import VERSION, Bank, BankError, load
 from autograder.diagnosis.fingerprints import Fingerprints, fingerprints
 from autograder.diagnosis.misconceptions import MisconceptionError
-from autograder.diagnosis.short import Short, shortened
+from autograder.diagnosis.short import shortened
 from autograder.harness.collected import collect
 
 
@@ -56,13 +57,13 @@ def build(place: Place) -> Bank:
     catalogue, sources = catalogue_of(place), sources_of(place)
     plan = collect(place.folder)
     reference, random = reference_of(plan, sources)
-    traces: list[tuple[tuple[str, ...], dict[str, dict[str, Short]]]] = []
+    answers = Answers(plan)
+    traces: list[tuple[tuple[str, ...], Shorts]] = []
     for entry in catalogue.entries:
         made = together((entry,), sources)
         if made is None:
             raise MisconceptionError(f"entry {entry.id}: its patches do not fit the solution")
-        answered = {name: shortened(trace) for name, trace in traces_of(plan, made).items()}
-        traces.append(((entry.class_name,), answered))
+        traces.append(((entry.class_name,), answers.short(made)))
     found: dict[str, Fingerprints] = {}
     for name, right in reference.items():
         prints = fingerprints(shortened(right), [(c, t[name]) for c, t in traces], random)

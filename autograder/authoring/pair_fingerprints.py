@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autograder.authoring.answering import (
+    Answers,
     catalogue_of,
     reference_of,
     sources_of,
     together,
-    traces_of,
 )
 from autograder.authoring.fingerprints import made_of
 from autograder.authoring.place import Place
-from autograder.course.records import Lab
 from autograder.diagnosis.bank import Bank
 from autograder.diagnosis.fingerprints import FAR, Fingerprints, fingerprints
 from autograder.diagnosis.items import Trace
@@ -42,6 +41,7 @@ def build(place: Place, singles: Bank) -> Bank:
     telling = {name: telling_items(prints) for name, prints in singles.exercises.items()}
     shows = {name: {c for (c,) in prints.mistakes} for name, prints in singles.exercises.items()}
     reference, random = reference_of(plan, sources)
+    answers = Answers(plan)
     kept: dict[str, list[tuple[tuple[str, ...], dict[str, Short]]]] = {name: [] for name in telling}
     # Every entry, since those of one class may differ in company.
     for entries in combinations(catalogue.entries, 2):
@@ -50,11 +50,8 @@ def build(place: Place, singles: Bank) -> Bank:
         made = together(entries, sources) if both and len(set(pair)) > 1 else None
         if made is None:
             continue
-        only = with_needs(plan.lab, {key.split("/")[0] for name in both for key in telling[name]})
-        traces = traces_of(plan, made, only=only)
-        for name in both:
-            trace = {key: item for key, item in traces[name].items() if key in telling[name]}
-            kept[name].append((pair, shortened(trace, WIDTH)))
+        for name, short in answers.short(made, {n: telling[n] for n in both}, WIDTH).items():
+            kept[name].append((pair, short))
     found = {
         name: prints
         for name, traces in kept.items()
@@ -71,15 +68,6 @@ def _prints(
 ) -> Fingerprints | None:
     right = {key: item for key, item in reference.items() if key in telling}
     return fingerprints(shortened(right, WIDTH), traces, random)
-
-
-def with_needs(lab: Lab, names: set[str]) -> set[str]:
-    """Checks with those that they need."""
-    found = set(names)
-    for check in reversed(lab.checks):
-        if check.name in found:
-            found.update(check.needs)
-    return found
 
 
 def telling_items(prints: Fingerprints) -> list[str]:

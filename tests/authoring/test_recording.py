@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from autograder.authoring import recording
+from autograder.authoring import answering, recording
+from autograder.authoring.answering import Answers
 from autograder.authoring.recording import (
     RecordedEngine,
     Recording,
@@ -18,6 +19,7 @@ from autograder.authoring.recording import (
     state_of,
 )
 from autograder.course.records import Lab, Outcome
+from autograder.harness.collected import collect
 from tests import tiny_lab
 from tests.proof.subject import changed_labs
 
@@ -156,3 +158,24 @@ def test_check_proves_the_labs_that_differ(tmp_path: Path) -> None:
     assert changed_labs(tmp_path) == {"lab3", "lab4"}
     git("tag", "v2")
     assert changed_labs(tmp_path) == {"lab4"}
+
+
+def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: Any) -> None:
+    answers = Answers(collect(lab.folder), Recording(tmp_path))
+    first = answers.short(HAND_INS["wrong"])
+    assert first["lab9.many"] and {"lab9.many", "lab9.other"} <= first.keys()
+    two = {"lab9.many": sorted(first["lab9.many"])[:2]}
+    chosen = answers.short(HAND_INS["wrong"], two, 3)
+    assert {name: sorted(items) for name, items in chosen.items()} == two
+    monkeypatch.setattr(answering, "traces_of", None)
+    for again, before in (
+        (answers.short(HAND_INS["wrong"]), first),
+        (answers.short(HAND_INS["wrong"], two, 3), chosen),
+    ):
+        for name, items in before.items():
+            for key, short in items.items():
+                other = again[name][key]
+                assert (other.vector == short.vector).all()
+                assert replace(other, vector=short.vector) == short
+    with pytest.raises(TypeError):  # nothing of another hand-in is known
+        answers.short(HAND_INS["right"])

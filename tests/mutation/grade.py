@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autograder.authoring.pair_fingerprints import with_needs
+from autograder.authoring.answering import with_needs
 from autograder.authoring.recording import FOLDER, RecordedEngine
 from autograder.course.records import HandIn, Lab, Outcome
 from autograder.grading.prepare import hidden_cases
