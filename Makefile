@@ -6,9 +6,6 @@
 # </instructors>
 
 LAB ?= 2
-# <instructors>
-LABS := $(notdir $(patsubst %/lab.toml,%,$(wildcard labs/*/lab.toml)))
-# </instructors>
 export PROMPT
 FROM ?= 2
 TO ?= 4
@@ -43,7 +40,7 @@ READY_NOTEBOOKS := $(VENV)/.ready-notebooks
 READY_DEV := $(VENV)/.ready-dev
 
 
-.PHONY: setup-dev grade demo build audit check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
+.PHONY: setup-dev grade demo build audit tidy check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
 .PHONY: mutants mutants-auto chaos soak compat release release-check notebooks-check clean
 # </instructors>
 .PHONY: menu help setup test watch hint debug spot chat notebook carry reset report doctor
@@ -74,7 +71,7 @@ menu help:
 	@echo "              make mutants [LAB=2]       every known mistake is caught and named"
 	@echo "              make mutants-auto LAB=2    small changes to the solutions, all graded"
 
-# Test processes at a time; a module's tests stay in one, which makes its fixtures once.
+# Test processes at a time; the tests of a module, or of a lab's proofs, stay in one.
 JOBS ?= 2
 # </instructors>
 
@@ -86,17 +83,17 @@ $(PY):
 
 $(READY_CORE): pyproject.toml constraints.txt | $(PY)
 	@echo "setting up $(VENV) (once; a few minutes)"
-	$(if $(TORCH_INDEX),$(PY) -m pip install -q $(PINNED) --index-url "$(TORCH_INDEX)" torch)
-	$(PY) -m pip install -q $(PINNED) -e ".[chat]"
+	$(if $(TORCH_INDEX),$(PY) -m pip install $(PINNED) --index-url "$(TORCH_INDEX)" torch)
+	$(PY) -m pip install $(PINNED) -e ".[chat]"
 	@touch "$@"
 
 $(READY_NOTEBOOKS): $(READY_CORE)
-	$(PY) -m pip install -q $(PINNED) -e ".[chat,notebooks]"
+	$(PY) -m pip install $(PINNED) -e ".[chat,notebooks]"
 	@touch "$@"
 
 # <instructors>
 $(READY_DEV): $(READY_CORE)
-	$(PY) -m pip install -q $(PINNED) -e ".[dev]"
+	$(PY) -m pip install $(PINNED) -e ".[dev]"
 	@touch "$@"
 
 setup-dev: $(READY_DEV)
@@ -170,27 +167,21 @@ build: $(READY_CORE)
 	@$(RUN) build --lab "$(LAB)"
 
 audit: $(READY_DEV)
-	@$(RUN) audit --lab "$(LAB)"
+	@$(RUN) audit $(ALL_OR_LAB)
 
-# Side by side, the lines of each lab together; fails when one does.
-AUDITS = printf '%s\n' $(LABS) | xargs -P $(JOBS) -I{} sh -c \
-	'told=$$($(RUN) audit --lab {}); ended=$$?; printf "%s\n" "$$told"; exit $$ended'
+# Types and the audits of all labs are tests like the others: tests/test_house.py.
+TESTS = $(PY) -m pytest -q -n $(JOBS)
 
-check: $(READY_DEV)
+tidy: $(READY_DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
-	$(AUDITS)
-	$(PY) -m pytest -q -n $(JOBS) --dist loadscope -m "not slow"
 
-check-all: $(READY_DEV)
-	$(PY) -m ruff check .
-	$(PY) -m ruff format --check .
-	$(PY) -m mypy
-	$(VENV)/bin/lint-imports
-	$(AUDITS)
-	$(PY) -m pytest -q -n $(JOBS) --dist loadscope
+check: tidy
+	$(TESTS) -m "not slow"
+
+check-all: tidy
+	$(TESTS)
 
 fuzz: $(READY_DEV)
 	$(PY) -m tests.fuzz
@@ -201,7 +192,9 @@ attacks: $(READY_DEV)
 attacks-ablate: $(READY_DEV)
 	@$(PY) -m tests.attacks --ablate
 
+# How long the tests take (half an hour), then what grading costs.
 bench: $(READY_DEV)
+	$(PY) -m benchmarks.suite
 	$(PY) benchmarks/bench.py
 
 # Beside otter-grader, nbgrader and check50, each in an environment of its own (in .others/).
@@ -236,6 +229,6 @@ compat: $(READY_DEV)
 	$(PY) -m autograder.reference.compat
 
 clean:
-	rm -rf graded-demo .hints.json .spot.json .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -rf graded-demo .recordings .hints.json .spot.json .hypothesis .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +
 # </instructors>

@@ -42,11 +42,14 @@ FLAGSHIP = "lab2_qwen3_block"
 HIGHER = {"cpu_ratio_cold_pytest": 20.0, "cpu_over_bare_calls": 3.0}
 SIDES = ("ours", "cold", "bare", "make_test", "reference", "watch")
 
-SCALING = (
+SCALING = (  # and of `make bench` itself, see suite.py
     "scaling",
     "scaling_10000_over_100",
     "peak_memory_10000_over_100",
     "dask_cpu_seconds_more",
+    "check_over_import_torch",
+    "check_all_over_import_torch",
+    "suite",
 )
 
 
