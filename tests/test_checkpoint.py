@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -131,11 +132,15 @@ def test_bits_per_byte_are_as_good_as_the_card_says() -> None:
     assert found and float(found[1]) == pytest.approx(bits, abs=2e-3)
 
 
+@cache
+def _perplexity(name: str) -> float:
+    return tiny_qwen3_card.measure(TINY, name).perplexity
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(tiny_qwen3_card.VARIANTS))
 def test_mistakes_cost_what_the_card_says(name: str) -> None:
-    right = tiny_qwen3_card.measure(TINY, "right").perplexity
-    factor = tiny_qwen3_card.measure(TINY, name).perplexity / right
+    factor = _perplexity(name) / _perplexity("right")
     card = (TINY / "README.md").read_text(encoding="utf-8")
     found = re.search(rf"^\| {re.escape(name)} \| ([\d.]+) \|", card, re.MULTILINE)
     assert found and float(found[1]) == pytest.approx(factor, rel=0.02)
