@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from autograder.authoring import fingerprints
 from autograder.authoring.answering import catalogue_of, sources_of, together, traces_of
+from autograder.authoring.pair_fingerprints import with_needs
 from autograder.authoring.place import Place
 from autograder.diagnosis import bank
 from autograder.diagnosis.naming import NEAR
@@ -39,10 +40,12 @@ def _changed(place: Place) -> Iterator[str]:
     for entry in catalogue.entries[:: max(1, len(catalogue.entries) // SAMPLE)]:
         made = together((entry,), sources)
         assert made is not None  # the hash of the sources would have told
-        traces = traces_of(plan, made)
         own = (entry.class_name,)
-        for name, prints in known.exercises.items():
+        shows = {name: p for name, p in known.exercises.items() if own in p.mistakes}
+        asked = {check.name for check in plan.lab.checks if check.exercise in shows}
+        traces = traces_of(plan, made, only=with_needs(plan.lab, asked)) if asked else {}
+        for name, prints in shows.items():
             gaps = zip(prints.mistakes, prints.distances(traces[name]).tolist(), strict=True)
-            if own in prints.mistakes and min(g for c, g in gaps if c == own) > NEAR:
+            if min(g for c, g in gaps if c == own) > NEAR:
                 yield entry.id
                 break

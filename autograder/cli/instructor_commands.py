@@ -102,7 +102,10 @@ def add(commands: Commands) -> None:
     build = commands.add("build", _build, "for authors: write stubs and public cases anew")
     build.add_argument("--force", action="store_true", help="overwrite files that were changed")
 
-    commands.add("audit", _audit, "for authors: prove that a lab keeps its promises")
+    text = "for authors: prove that a lab keeps its promises"
+    audit = commands.add("audit", _audit, text, lab="")
+    at_a_time = "labs at a time"
+    audit.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, help=at_a_time)
 
     text = "for authors: these Chinese sections were looked at, and say what the English says"
     looked = commands.add("translated", _translated, text, lab=None)
@@ -241,7 +244,7 @@ def _translated(arguments: argparse.Namespace) -> int:
 def _audit(arguments: argparse.Namespace) -> int:
     from autograder.authoring import audit
 
-    return audit.run(arguments.lab)
+    return audit.run(arguments.lab) if arguments.lab else audit.run_all(arguments.jobs)
 
 
 def _release(arguments: argparse.Namespace) -> int:

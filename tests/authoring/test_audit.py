@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -353,6 +356,43 @@ def test_it_goes_on_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
         f"{LAB}: 1 promises kept, 2 broken, 1 not proved",
     ]
     assert audit.run("2", promises[2:]) == 0
+
+
+def ends_in(lab: str) -> audit.Promise:
+    """A promise of which the process of one lab does not come back."""
+    return audit.Promise("ends", lambda place: os._exit(3) if place.name == lab else [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_the_lines_of_each_lab_stay_together(capsys: pytest.CaptureFixture[str]) -> None:
+    labs = ["lab1_foundations", LAB, "lab3_kv_cache"]
+    broken = audit.Promise("breaks", lambda place: ["x"] if place.name == LAB else [])
+    slow = audit.Promise("is slow", lambda place: time.sleep(0.2) or [])
+    alone = audit.Promise("is alone", lambda place: [str(os.getpid())])
+    assert audit.run_all(2, labs, [broken, slow]) == 1
+    said = capsys.readouterr().out
+    for lab in labs:
+        first = "FAILED  breaks\n          x\n" if lab == LAB else "ok      breaks\n"
+        counts = "1 promises kept, 1" if lab == LAB else "2 promises kept, 0"
+        assert f"{first}ok      is slow\n{lab}: {counts} broken, 0 not proved\n" in said
+    assert audit.run_all(1, labs, [slow]) == 0
+    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith("lab")]
+    assert [line.split(":")[0] for line in found] == labs
+    assert audit.run_all(2, labs, [alone]) == 1
+    processes = {line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
+    assert len(processes) == 3 and str(os.getpid()) not in "".join(processes)
+    assert audit.run_all(2, labs, [ends_in(LAB)]) == 1
+    said = capsys.readouterr().out
+    assert f"FAILED  {LAB}: its process ended before it could tell\n" in said
+    assert said.count("1 promises kept") == 2
+
+
+def test_without_a_lab_all_are_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(audit, "run_all", lambda jobs: asked.append(jobs) or 1)
+    monkeypatch.setattr(audit, "run", lambda lab: asked.append(lab) or 0)
+    assert [main(["audit", "--jobs", "3"]), main(["audit", "--lab", "2"])] == [1, 0]
+    assert asked == [3, "2"]
 
 
 def test_an_unknown_lab_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
