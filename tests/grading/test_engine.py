@@ -19,6 +19,7 @@ from autograder.course.score import needs_human, points_of
 from autograder.grading.engine import Engine, EngineError, Options
 from autograder.reference import cases
 from tests import tiny_lab
+from tests.engines import tiny, warm
 from tests.hand_ins import (
     commands,
     descendants,
@@ -34,8 +35,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return tiny_lab.build(tmp_path_factory.mktemp("labs") / "lab9_doubling")
+def lab() -> Lab:
+    return tiny()
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +48,26 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(lab: Lab, hidden: Path) -> Iterator[Engine]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOGRADER_SECRET", "canary-of-the-environment")
+        with nothing_left_behind(), Engine(lab, Options(hidden_cases=hidden, jobs=3)) as engine:
+            engine.wait_ready()
+            yield engine
+
+
+@pytest.fixture(scope="module")
+def broken(lab: Lab, hidden: Path) -> Iterator[Engine]:
+    """An engine that tests break, one after the other; it mends itself."""
     with nothing_left_behind(), Engine(lab, Options(hidden_cases=hidden, jobs=3)) as engine:
         engine.wait_ready()
         yield engine
 
 
 @pytest.fixture
-def own(lab: Lab) -> Iterator[Engine]:
-    """An engine that a test may break."""
-    with nothing_left_behind(), Engine(lab, Options()) as engine:
-        engine.wait_ready()
-        yield engine
+def own(broken: Engine) -> Engine:
+    """An engine that a test may break; none of its judges is idle, so the first one works."""
+    end_judges(broken)
+    return broken
 
 
 RIGHT = tiny_lab.right()
@@ -177,6 +187,16 @@ def children(above: int) -> set[int]:
     return found
 
 
+def end_judges(engine: Engine) -> None:
+    """Kill the judge's forks, and wait until it has noticed."""
+    ended = judges_of(engine)
+    for pid in ended:
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in ended) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def killing_judges(engine: Engine, times: int) -> threading.Thread:
     """Kill the fork that judges a hand-in, as soon as there is one, this many times."""
 
@@ -195,7 +215,12 @@ def killing_judges(engine: Engine, times: int) -> threading.Thread:
     return thread
 
 
-SLEEPING = tiny_lab.doing(two="import time; time.sleep(1)")
+def napping(seconds: float, name: str = "two") -> dict[str, str]:
+    """A right hand-in that sleeps once, on the public case."""
+    return tiny_lab.doing(**{name: f"import time; float(x[0]) == 1 and time.sleep({seconds})"})
+
+
+SLEEPING = napping(1)
 
 
 def spared(record: HandIn, lab: Lab) -> bool:
@@ -240,7 +265,7 @@ def test_a_kill_of_a_worker_costs_nothing_unless_it_comes_again(
 
     thread = threading.Thread(target=kill_sleepers)
     thread.start()
-    slow = tiny_lab.doing(five="import time; time.sleep(2.5)")
+    slow = napping(2 if kills == 1 else 6, "five")
     record = grade(own, hand_in("unlucky", slow))["unlucky"]
     thread.join()
     assert earned(lab, record) == points
@@ -266,18 +291,15 @@ def test_a_crew_that_has_ended_is_started_again(own: Engine, lab: Lab, name: str
     assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys("abc", 100)
 
 
-@pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
 @pytest.mark.slow
-def test_a_crew_that_ends_meanwhile_costs_nobody_anything(
-    lab: Lab, hidden: Path, name: str
-) -> None:
-    with Engine(lab, Options(hidden_cases=hidden, jobs=3)) as engine:
-        engine.wait_ready()
-        threading.Timer(0.5, crew(engine)[name].kill).start()
-        names = "abcde"
-        nap = tiny_lab.doing(two="import time; time.sleep(0.3)")
-        records = grade(engine, *(hand_in(student, nap) for student in names))
-        after = grade(engine, hand_in("next", RIGHT))
+@pytest.mark.parametrize("name", ["judge", "zygote"])
+def test_a_crew_that_ends_meanwhile_costs_nobody_anything(own: Engine, lab: Lab, name: str) -> None:
+    ending = crew(own)[name]
+    threading.Timer(0.5, ending.kill).start()
+    names = "abcde"
+    records = grade(own, *(hand_in(student, napping(1)) for student in names))
+    after = grade(own, hand_in("next", RIGHT))
+    assert crew(own)[name] is not ending
     assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys(names, 100)
     assert earned(lab, after["next"]) == 100
 
@@ -285,46 +307,45 @@ def test_a_crew_that_ends_meanwhile_costs_nobody_anything(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["judge", "zygote"])
 def test_who_ends_the_crew_twice_is_left_to_a_person_and_nobody_else(
-    lab: Lab, hidden: Path, name: str
+    own: Engine, lab: Lab, name: str
 ) -> None:
-    with Engine(lab, Options(hidden_cases=hidden, jobs=2)) as engine:
-        engine.wait_ready()
-        stop = threading.Event()
+    stop = threading.Event()
 
-        def kill_when_one_takes_long() -> None:
-            """Honest ones take a tenth of that."""
-            seen: dict[int, float] = {}
-            while not stop.wait(0.02):
-                for pid in workers_of(engine):
-                    if time.monotonic() - seen.setdefault(pid, time.monotonic()) > 1.5:
-                        crew(engine)[name].kill()
-                        seen.clear()
-                        break
+    def kill_when_one_takes_long() -> None:
+        """Honest ones take a tenth of that."""
+        seen: dict[int, float] = {}
+        while not stop.wait(0.02):
+            for pid in workers_of(own):
+                if time.monotonic() - seen.setdefault(pid, time.monotonic()) > 1.5:
+                    crew(own)[name].kill()
+                    seen.clear()
+                    break
 
-        thread = threading.Thread(target=kill_when_one_takes_long)
-        thread.start()
-        sly = tiny_lab.doing(two="import time; time.sleep(4)")
-        waiting = [hand_in("a", RIGHT), hand_in("sly", sly), hand_in("b", RIGHT)]
-        records = grade(engine, *waiting, hand_in("c", RIGHT))
-        stop.set()
-        thread.join()
+    thread = threading.Thread(target=kill_when_one_takes_long)
+    thread.start()
+    waiting = [hand_in("a", RIGHT), hand_in("sly", napping(4)), hand_in("b", RIGHT)]
+    records = grade(own, *waiting, hand_in("c", RIGHT))
+    stop.set()
+    thread.join()
     assert spared(records.pop("sly"), lab)
     assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys("abc", 100)
 
 
-def test_a_hand_in_that_waits_a_little_everywhere_ends(tmp_path: Path) -> None:
-    lab = tiny_lab.build(tmp_path / "lab9_doubling", "hand_in_seconds = 2\n")
-    wait = "import time; time.sleep(0.9)"
+def test_who_waits_a_little_everywhere_ends_and_leaving_early_ends_all(tmp_path: Path) -> None:
+    lab = tiny_lab.build(tmp_path / "lab9_doubling", "hand_in_seconds = 1\n")
+    wait = "import time; time.sleep(0.3)"
     waiting = tiny_lab.doing(**dict.fromkeys(("free", "one", "two", "three", "four", "side"), wait))
     with nothing_left_behind(), Engine(lab, Options(jobs=2)) as engine:
         engine.wait_ready()
         records = grade(engine, hand_in("waiting", waiting), hand_in("right", RIGHT))
+        stream = engine.grade(iter([hand_in("a", RIGHT), hand_in("b", SLEEPING)]))
+        assert next(stream).student == "a"
     found = results(records["waiting"])
     assert earned(lab, records["right"]) == 100
     assert found["test_free"].outcome is Outcome.PASSED
     last = found["test_side"]
     assert last.outcome is Outcome.TIMED_OUT and last.message is not None
-    assert "2 s together" in render(last.message, "en") and "2 秒" in render(last.message, "zh")
+    assert "1 s together" in render(last.message, "en") and "1 秒" in render(last.message, "zh")
 
 
 @pytest.mark.parametrize("content", [None, b"not a file of cases"])
@@ -345,55 +366,54 @@ def test_cases_that_cannot_be_read_are_told_at_the_start(
 
 
 @pytest.mark.timeout(60)
-def test_long_requests_and_long_answers_pass_each_other(lab: Lab) -> None:
-    """Neither side waits for ever until the other one has read: pipes hold 64 KiB."""
+@pytest.mark.parametrize("way", ["kept", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_long_requests_and_long_answers_pass_each_other(
+    lab: Lab, tmp_path: Path, way: str
+) -> None:
+    """Neither side waits for ever until the other one has read: pipes hold 64 KiB.
+
+    A judge that forks none is meant: it reads nothing while it works.
+    """
     deep = "def f(n): return f(n - 1) if n else 1 / 0  # " + "\U0001f600" * 150 + "\nf(9)"
     names = ("one", "two", "three", "four", "five", "other", "side")
     long = {
         n: text + "#" * (1 << 17)
         for n, text in tiny_lab.doing(**dict.fromkeys(names, deep)).items()
     }
-    with nothing_left_behind(), Engine(lab, Options(jobs=2, spawn=True)) as engine:
-        engine.wait_ready()
-        records = grade(engine, hand_in("a", long), hand_in("b", long))
+    options = Options(jobs=2, spawn=True, replay=False)
+    if way == "kept":
+        with warm(lab, Options(keep=tmp_path)) as keeping:
+            grade(keeping, hand_in("a", long), hand_in("b", long))
+        options = Options(jobs=2, kept=tmp_path)
+    with nothing_left_behind(), Engine(lab, options) as judging:
+        judging.wait_ready()
+        records = grade(judging, hand_in("a", long), hand_in("b", long))
     assert {student: earned(lab, record) for student, record in records.items()} == {
         "a": 10,
         "b": 10,
     }
 
 
-def test_leaving_early_ends_all_processes(lab: Lab) -> None:
-    with nothing_left_behind(), Engine(lab, Options(jobs=2)) as engine:
-        engine.wait_ready()
-        stream = engine.grade(iter([hand_in("a", RIGHT), hand_in("b", SLEEPING)]))
-        assert next(stream).student == "a"
-
-
-def test_the_zygote_knows_nothing_of_the_instructor(
-    lab: Lab, hidden: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AUTOGRADER_SECRET", "canary-of-the-environment")
-    with Engine(lab, Options(hidden_cases=hidden)) as engine:
-        engine.wait_ready()
-        for process in crew(engine).values():
-            line = commands(process.pid)
-            assert "canary" not in line and "secret" not in line
-        assert str(hidden) not in commands(crew(engine)["zygote"].pid)
-        shown = subprocess.run(
-            ["cat", f"/proc/{crew(engine)['zygote'].pid}/environ"], capture_output=True
-        ).stdout
-        assert b"canary" not in shown
-        looking = tiny_lab.doing(
-            two="import os, sys\nraise ValueError([dict(os.environ), sys.argv, os.getcwd()])"
-        )
-        record = grade(engine, hand_in("looking", looking))["looking"]
+def test_the_zygote_knows_nothing_of_the_instructor(engine: Engine, hidden: Path) -> None:
+    assert os.environ["AUTOGRADER_SECRET"] == "canary-of-the-environment"
+    for process in crew(engine).values():
+        line = commands(process.pid)
+        assert "canary" not in line and "secret" not in line
+    assert str(hidden) not in commands(crew(engine)["zygote"].pid)
+    shown = subprocess.run(
+        ["cat", f"/proc/{crew(engine)['zygote'].pid}/environ"], capture_output=True
+    ).stdout
+    assert b"canary" not in shown
+    looking = tiny_lab.doing(
+        two="import os, sys\nraise ValueError([dict(os.environ), sys.argv, os.getcwd()])"
+    )
+    record = grade(engine, hand_in("looking", looking))["looking"]
     assert outcomes(record)["test_two"] == "failed"
     assert "canary" not in repr(record) and "AUTOGRADER" not in repr(record)
 
 
 def test_a_judge_that_dies_between_hand_ins_costs_nobody_anything(own: Engine, lab: Lab) -> None:
     assert points_of(lab, grade(own, hand_in("first", RIGHT))["first"].results).earned == 100
-    for pid in judges_of(own):
-        os.kill(pid, signal.SIGKILL)
-    time.sleep(0.3)
+    assert judges_of(own)
+    end_judges(own)
     assert points_of(lab, grade(own, hand_in("second", RIGHT))["second"].results).earned == 100

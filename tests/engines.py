@@ -1,0 +1,70 @@
+"""Engines that stay warm, and hidden cases that stay built, for as long as this process runs.
+
+To start an engine costs more than to grade a small hand-in. Tests that start none for its own
+sake, and break none, take one from here: those of one lab and one set of cases share a crew.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from autograder.course import labfile
+from autograder.course.records import Lab
+from autograder.grading import prepare
+from autograder.grading.engine import Engine, Options
+from tests import tiny_lab
+
+_OPEN = ExitStack()
+atexit.register(_OPEN.close)
+
+
+@contextmanager
+def warm(lab: Lab, options: Options) -> Iterator[Engine]:
+    """An engine that is ready, whose crew has perhaps graded before and will grade again.
+
+    Enter it outside of ``nothing_left_behind``: its processes stay. The folder of the lab, and
+    the file of the hidden cases, must not change any more.
+    """
+    # What a crew is told with every hand-in makes no other crew.
+    of_one = {"jobs": 1, "order_seed": b"", "checks": (), "shown_folder": "", "keep": None}
+    first = _started(lab.folder, replace(options, **of_one, replay=True))
+    engine = Engine(lab, options)
+    crew = engine.crew = first.crew
+    engine.counts, engine.isolation = first.counts, first.isolation
+    try:
+        yield engine
+    finally:
+        if engine.crew is not crew:  # it had to be mended
+            first.crew = engine.crew
+
+
+@cache
+def _started(folder: Path, options: Options) -> Engine:
+    """The engine that starts a crew, and ends it when this process ends."""
+    engine = _OPEN.enter_context(Engine(labfile.load(folder), options))
+    engine.wait_ready()
+    return engine
+
+
+@cache
+def folder() -> Path:
+    """A folder of this process; it is gone at the end."""
+    return Path(_OPEN.enter_context(tempfile.TemporaryDirectory(prefix="tests-")))
+
+
+@cache
+def hidden_cases(lab: str, secret: bytes) -> Path:
+    """The file of the hidden cases of a lab for a secret; nobody may change it."""
+    return prepare.hidden_cases(lab, folder(), secret)
+
+
+@cache
+def tiny() -> Lab:
+    """The lab of :mod:`tests.tiny_lab`, for whoever changes nothing in it."""
+    return tiny_lab.build(folder() / "lab9_doubling")
