@@ -19,7 +19,7 @@ title = { en = "Doubling", zh = "加倍" }
 files = ["answer.py", "side.py"]
 given = ["labs.given.config"]
 [limits]
-cpu_seconds = 0.5
+cpu_seconds = 0.75
 wall_seconds = 8
 memory_mib = 512
 """

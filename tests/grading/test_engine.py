@@ -367,9 +367,7 @@ def test_cases_that_cannot_be_read_are_told_at_the_start(
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("way", ["kept", pytest.param("spawn", marks=pytest.mark.slow)])
-def test_long_requests_and_long_answers_pass_each_other(
-    lab: Lab, tmp_path: Path, way: str
-) -> None:
+def test_long_requests_and_long_answers_pass_each_other(lab: Lab, tmp_path: Path, way: str) -> None:
     """Neither side waits for ever until the other one has read: pipes hold 64 KiB.
 
     A judge that forks none is meant: it reads nothing while it works.

@@ -18,6 +18,7 @@ from autograder.sandbox.kept import KeepingTransport, KeptTransport, NotKept
 from autograder.sandbox.transport import Reply, WorkerTransport
 from autograder.sandbox.wire import Tensor, pack, unpack
 from tests import tiny_lab
+from tests.engines import tiny, warm
 from tests.hand_ins import grade, hand_in, nothing_left_behind, outcomes, results
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -32,8 +33,8 @@ HAND_INS = {
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return tiny_lab.build(tmp_path_factory.mktemp("labs") / "lab9_doubling")
+def lab() -> Lab:
+    return tiny()
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def first(lab: Lab, hidden: Path, folder: Path) -> dict[str, HandIn]:
     options = Options(hidden_cases=hidden, jobs=2, keep=folder, replay=False)
-    with nothing_left_behind(), Engine(lab, options) as engine:
-        engine.wait_ready()
+    with warm(lab, options) as engine:
         return grade(engine, *(hand_in(*pair) for pair in HAND_INS.items()))
 
 
@@ -73,8 +73,7 @@ def test_the_same_checks_say_the_same(
     lab: Lab, hidden: Path, folder: Path, first: dict[str, HandIn]
 ) -> None:
     plain = Options(hidden_cases=hidden, jobs=2, replay=False)
-    with Engine(lab, plain) as engine:
-        engine.wait_ready()
+    with warm(lab, plain) as engine:
         again = grade(engine, *(hand_in(*pair) for pair in HAND_INS.items()))
     assert first == again  # keeping changes nothing
     assert rescored(lab, hidden, folder) == first
@@ -198,9 +197,7 @@ def test_a_file_of_outputs_has_an_end(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_outputs_that_cannot_be_written_are_no_fault_of_the_judge(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where a folder should be")
     with (
-        nothing_left_behind(),
+        warm(lab, Options(keep=tmp_path / "taken")) as engine,
         pytest.raises(OSError, match=r"exists|Not a directory"),
-        Engine(lab, Options(keep=tmp_path / "taken")) as engine,
     ):
-        engine.wait_ready()
         grade(engine, hand_in("right", tiny_lab.right()))

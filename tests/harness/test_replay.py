@@ -13,7 +13,8 @@ from autograder.course.records import HandIn, Lab
 from autograder.grading.engine import Engine, Options
 from autograder.harness.carry import MAX_TEXT, may_carry_state
 from tests import tiny_lab
-from tests.hand_ins import earned, grade, hand_in, nothing_left_behind, read
+from tests.engines import tiny, warm
+from tests.hand_ins import earned, grade, hand_in, read
 
 KEEPS = {
     "a global": "def f():\n    global n\n    n = 1",
@@ -56,16 +57,15 @@ def test_the_solution_is_plain() -> None:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return tiny_lab.build(tmp_path_factory.mktemp("labs") / "lab9_doubling")
+def lab() -> Lab:
+    return tiny()
 
 
 @pytest.fixture(scope="module")
 def engine(lab: Lab) -> Iterator[Engine]:
     if sys.platform != "linux":
         pytest.skip("needs Linux")
-    with nothing_left_behind(), Engine(lab, Options(jobs=2)) as engine:
-        engine.wait_ready()
+    with warm(lab, Options(jobs=2)) as engine:
         yield engine
 
 

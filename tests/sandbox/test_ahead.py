@@ -24,6 +24,7 @@ from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Reply, Sources, WorkerTransport
 from autograder.sandbox.wire import Tensor
 from tests import tiny_lab
+from tests.engines import tiny
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 SOURCE = """
@@ -39,7 +40,7 @@ def count(x):
     builtins.calls = getattr(builtins, "calls", 0) + 1
     return builtins.calls
 """
-LIMITS = Limits(cpu_seconds=1.5, wall_seconds=8)
+LIMITS = Limits(cpu_seconds=0.75, wall_seconds=8)
 
 
 class Nobody:
@@ -260,8 +261,8 @@ def test_what_is_kept_is_what_was_asked(transport: WorkerTransport, tmp_path: Pa
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return tiny_lab.build(tmp_path_factory.mktemp("labs") / "lab9_doubling")
+def lab() -> Lab:
+    return tiny()
 
 
 def plan_of(lab: Lab) -> Plan:
