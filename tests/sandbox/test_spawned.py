@@ -44,20 +44,24 @@ LATE = 0.3  # seconds by which what was printed is read late
 X = Tensor.of(np.arange(3, dtype=np.float32))
 
 
-@pytest.fixture
-def transport(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerTransport]:
-    """A worker whose prints are read late, as on a machine that is busy."""
+@pytest.fixture(scope="module")
+def transport() -> Iterator[WorkerTransport]:
+    """A worker whose prints are read late, as on a machine that is busy.
+
+    It stays from test to test; what spoils its marks begins with another one.
+    """
     keep = SpawnedLink._keep
 
     def late(self: SpawnedLink, *args: Any, **kwargs: Any) -> None:
         time.sleep(LATE)
         keep(self, *args, **kwargs)
 
-    monkeypatch.setattr(SpawnedLink, "_keep", late)
-    start = partial(SpawnedLink, ROOT, 1 << 30)
-    made = WorkerTransport(start, Sources({"answer.py": SOURCE}), Limits())
-    yield made
-    made.renew()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SpawnedLink, "_keep", late)
+        start = partial(SpawnedLink, ROOT, 1 << 30)
+        made = WorkerTransport(start, Sources({"answer.py": SOURCE}), Limits())
+        yield made
+        made.renew()
 
 
 def said(transport: WorkerTransport, name: str) -> str:
@@ -76,12 +80,6 @@ def test_a_late_print_is_of_the_call_that_printed(transport: WorkerTransport) ->
     assert [said(transport, name) for name in names] == ["I speak\n", "", "I speak\n", ""]
 
 
-def test_last_words_are_kept(transport: WorkerTransport) -> None:
-    assert said(transport, "die") == "last words\n"
-    assert said(transport, "quiet") == ""
-    assert said(transport, "ends") == "end" + MARK[:3].decode()
-
-
 def test_what_begins_like_a_mark_is_text_unless_it_goes_on_like_one(
     transport: WorkerTransport,
 ) -> None:
@@ -91,13 +89,21 @@ def test_what_begins_like_a_mark_is_text_unless_it_goes_on_like_one(
     assert said(transport, "quiet") == ""
 
 
+def test_last_words_are_kept(transport: WorkerTransport) -> None:
+    assert said(transport, "die") == "last words\n"
+    assert said(transport, "quiet") == ""
+    assert said(transport, "ends") == "end" + MARK[:3].decode()
+
+
 @pytest.mark.slow
 def test_who_forges_marks_is_read_early_and_nothing_else(transport: WorkerTransport) -> None:
+    transport.renew()
+    lost = transport.lost
     assert said(transport, "forge") == "forged"
     early = said(transport, "speak")
     time.sleep(3 * LATE)
     assert early + said(transport, "quiet") == "I speak\n"
-    assert transport.lost == 0
+    assert transport.lost == lost
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs descriptors that can be compared")
@@ -105,9 +111,11 @@ def test_who_forges_marks_is_read_early_and_nothing_else(transport: WorkerTransp
 def test_a_worker_that_marks_nothing_is_waited_for_once(
     transport: WorkerTransport, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    transport.renew()
+    lost = transport.lost
     monkeypatch.setattr(spawned, "MARK_SECONDS", 3.0)
     said(transport, name)
     started = time.monotonic()
     assert said(transport, "quiet") + said(transport, "quiet") == ""
     assert time.monotonic() - started < 5.5
-    assert transport.lost == 0
+    assert transport.lost == lost
