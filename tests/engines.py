@@ -19,6 +19,7 @@ from autograder.course.records import Lab
 from autograder.grading import prepare
 from autograder.grading.engine import Engine, Options
 from tests import tiny_lab
+from tests.hand_ins import STAYING, children
 
 _OPEN = ExitStack()
 atexit.register(_OPEN.close)
@@ -28,8 +29,7 @@ atexit.register(_OPEN.close)
 def warm(lab: Lab, options: Options) -> Iterator[Engine]:
     """An engine that is ready, whose crew has perhaps graded before and will grade again.
 
-    Enter it outside of ``nothing_left_behind``: its processes stay. The folder of the lab, and
-    the file of the hidden cases, must not change any more.
+    The folder of the lab, and the file of the hidden cases, must not change any more.
     """
     # What a crew is told with every hand-in makes no other crew.
     of_one = {"jobs": 1, "order_seed": b"", "checks": (), "shown_folder": "", "keep": None}
@@ -49,7 +49,15 @@ def _started(folder: Path, options: Options) -> Engine:
     """The engine that starts a crew, and ends it when this process ends."""
     engine = _OPEN.enter_context(Engine(labfile.load(folder), options))
     engine.wait_ready()
+    STAYING.append(lambda: _crew(engine))
     return engine
+
+
+def _crew(engine: Engine) -> set[int]:
+    """The processes of an engine, but no workers: those have to end with their hand-ins."""
+    assert engine.crew is not None
+    judge, zygote = engine.crew.judge.pid, engine.crew.zygote
+    return {judge, *children(judge), *([] if zygote is None else [zygote.pid])}
 
 
 @cache

@@ -20,9 +20,9 @@ from pathlib import Path
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab, Text
-from autograder.grading import prepare, secret
+from autograder.grading import secret
 from autograder.reference import cases
-from tests import hand_ins
+from tests import engines, hand_ins
 from tests.attacks.attack import CANARY, Attack, filled
 from tests.attacks.ordinary import command_as
 
@@ -122,16 +122,14 @@ class World:
         return data
 
 
-def build_hidden(folder: Path) -> bytes:
+def build_hidden(folder: Path) -> None:
     """The hidden cases for a secret with a canary in it; every case says a canary."""
     key_file = folder / "secret"
     key_file.write_text(f"{CANARY}-secret of nobody else\n")
-    key = secret.find(key_file, folder)
-    path = prepare.hidden_cases(lab().name, folder / "first", key)
+    path = engines.hidden_cases(lab().name, secret.find(key_file, folder))
     about = Text(f"{CANARY}-case, hidden", f"{CANARY}-case，隐藏")
     made = cases.dump(replace(case, about=about) for case in cases.load(path))
     (folder / "hidden.safetensors").write_bytes(made)
-    return key
 
 
 @contextmanager
@@ -197,14 +195,14 @@ def _victim(environment: Mapping[str, str], owner: int) -> subprocess.Popen[str]
     )  # fmt: skip
 
 
-def children(pid: int) -> dict[int, str]:
-    """Command lines of the living children of a process."""
+def children(pid: int, *, ended: bool = False) -> dict[int, str]:
+    """Command lines of the living children of a process; or of all that it has not reaped yet."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
                 stat = Path("/proc", entry, "stat").read_text().rsplit(")", 1)[1].split()
-                if int(stat[1]) == pid and stat[0] != "Z":
+                if int(stat[1]) == pid and (ended or stat[0] != "Z"):
                     found[int(entry)] = hand_ins.commands(int(entry))
             except OSError:  # it has ended meanwhile
                 continue

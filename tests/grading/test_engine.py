@@ -21,8 +21,8 @@ from autograder.reference import cases
 from tests import tiny_lab
 from tests.engines import tiny, warm
 from tests.hand_ins import (
+    children,
     commands,
-    descendants,
     earned,
     grade,
     hand_in,
@@ -172,19 +172,6 @@ def test_hidden_data_kept_in_the_worker_cannot_be_told_later(engine: Engine) -> 
 def judges_of(engine: Engine) -> set[int]:
     """The judge's forks: its children, one per hand-in under way."""
     return children(crew(engine)["judge"].pid)
-
-
-def children(above: int) -> set[int]:
-    """Processes that this one has forked."""
-    found = set()
-    for pid in descendants():
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
-            continue
-        if int(stat.rsplit(")", 1)[1].split()[1]) == above:
-            found.add(pid)
-    return found
 
 
 def end_judges(engine: Engine) -> None:

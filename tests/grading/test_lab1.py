@@ -8,7 +8,8 @@ from autograder.course import labfile
 from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import Outcome, Submission
-from autograder.grading.engine import Engine, Options
+from autograder.grading.engine import Options
+from tests.engines import warm
 
 LAB = labfile.load(labfile.find_lab("1"))
 RIGHT, _ = read_sources(labfile.SOLUTIONS / LAB.name, LAB.files)
@@ -37,8 +38,7 @@ def graded() -> dict[str, dict[str, Outcome]]:
     wrong = {name: handed_in(code) for name, code in IMPORTS.items()}
     submissions = [Submission(n, files) for n, files in (wrong | {"right": RIGHT}).items()]
     found: dict[str, dict[str, Outcome]] = {}
-    with Engine(LAB, options) as engine:
-        engine.wait_ready()
+    with warm(LAB, options) as engine:
         for hand_in in engine.grade(iter(submissions)):
             found[hand_in.student] = {result.check: result.outcome for result in hand_in.results}
             if hand_in.student == "from the module":

@@ -22,6 +22,7 @@ from autograder.sandbox.link import WorkerLost
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.transport import Sources
 from tests import hand_ins
+from tests.engines import warm
 
 LAB = labfile.load(labfile.find_lab("2"))
 SCORES = "q @ k.transpose(-1, -2) * self.head_dim**-0.5"
@@ -30,9 +31,8 @@ FORWARD = "        batch, seq, _ = hidden_states.shape\n"
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with Engine(LAB, Options(jobs=2)) as started:
-        started.wait_ready()
-        yield started
+    with warm(LAB, Options(jobs=2)) as engine:
+        yield engine
 
 
 def changed(*changes: tuple[str, str], file: str = "attention.py") -> dict[str, str]:
