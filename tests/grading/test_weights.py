@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,12 @@ from autograder.cli.main import main
 from autograder.course import labfile
 from autograder.course.records import Outcome
 from autograder.report.record import from_json
+from tests.engines import fill
 
 LAB = labfile.load(labfile.find_lab("2"))
 SOLUTION = labfile.SOLUTIONS / LAB.name
+WRONG = labfile.ROOT / "examples" / "submissions" / "dan_tiled_kv_heads"
+SECRET = "a secret of real weights"
 CHECKS = ("test_attention_real_weights", "test_mlp_real_weights")
 
 
@@ -48,18 +52,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def grade(source: Path, out: Path, weights: str) -> tuple[int, dict[str, Outcome]]:
-    status = main(
-        ["grade", str(source), "--out", str(out), "--weights", weights, "--allow-weak-isolation"]
-    )
+def grade(source: Path, out: Path, weights: str) -> tuple[int, dict[str, dict[str, Outcome]]]:
+    """The status, and the outcomes by student and check."""
+    fill(out, LAB.name, SECRET)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AUTOGRADER_SECRET", SECRET)
+        options = ["--weights", weights, "--allow-weak-isolation"]
+        status = main(["grade", str(source), "--out", str(out), *options])
     record = from_json(json.loads((out / "class.json").read_text(encoding="utf-8")))
-    return status, {result.check: result.outcome for result in record.hand_ins[0].results}
+    return status, {
+        one.student: {result.check: result.outcome for result in one.results}
+        for one in record.hand_ins
+    }
 
 
-def test_a_right_hand_in_passes_on_real_weights(folder: Path, tmp_path: Path) -> None:
-    status, outcomes = grade(SOLUTION, tmp_path, str(folder))
+def test_right_hand_ins_pass_on_real_weights_and_wrong_ones_do_not(
+    folder: Path, tmp_path: Path
+) -> None:
+    for name, source in (("right", SOLUTION), ("wrong", WRONG)):
+        shutil.copytree(source, tmp_path / "class" / name)
+    status, found = grade(tmp_path / "class", tmp_path / "out", str(folder))
     assert status == 0
-    assert {outcomes[name] for name in CHECKS} == {Outcome.PASSED}
+    assert {found["right"][name] for name in CHECKS} == {Outcome.PASSED}
+    assert found["wrong"]["test_attention_real_weights"] is Outcome.FAILED
+    assert found["wrong"]["test_mlp_real_weights"] is Outcome.PASSED
 
 
 @pytest.mark.slow
@@ -67,22 +83,16 @@ def test_spawned_workers_read_the_weights_themselves(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AUTOGRADER_WORKER", "spawn")
-    _, outcomes = grade(SOLUTION, tmp_path, str(folder))
+    _, found = grade(SOLUTION, tmp_path, str(folder))
+    (outcomes,) = found.values()
     assert {outcomes[name] for name in CHECKS} == {Outcome.PASSED}
-
-
-@pytest.mark.slow
-def test_a_wrong_hand_in_fails_on_real_weights(folder: Path, tmp_path: Path) -> None:
-    wrong = labfile.ROOT / "examples" / "submissions" / "dan_tiled_kv_heads"
-    _, outcomes = grade(wrong, tmp_path, str(folder))
-    assert outcomes["test_attention_real_weights"] is Outcome.FAILED
-    assert outcomes["test_mlp_real_weights"] is Outcome.PASSED
 
 
 def test_absent_weights_are_not_graded_and_cost_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, outcomes = grade(SOLUTION, tmp_path, str(tmp_path / "nowhere"))
+    status, found = grade(SOLUTION, tmp_path, str(tmp_path / "nowhere"))
+    (outcomes,) = found.values()
     assert {outcomes[name] for name in CHECKS} == {Outcome.NOT_GRADED}
     assert status == 0  # optional: nobody has to look at it
     assert "nowhere" in capsys.readouterr().err
