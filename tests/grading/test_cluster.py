@@ -28,6 +28,7 @@ from autograder.grading import cluster, remote
 from tests import hand_ins
 from tests.cli.test_grade_command import EXAMPLES, Run, command
 from tests.cli.test_recovery import until
+from tests.engines import fill
 
 SECRET = "a secret for a cluster"
 LAB = labfile.load(labfile.find_lab("2"))
@@ -137,6 +138,14 @@ class Machines:
         line = (self.address, "--nthreads", "1", "--no-nanny", "--local-directory", local)
         return self._start("worker", *line, root=root, first=first)
 
+    def joined(self, number: int) -> None:
+        """Wait until so many workers have come, those that have gone among them."""
+        for _ in range(600):
+            log = (self._folder / "scheduler0.log").read_text()
+            if log.count("Register worker") >= number:
+                return
+            time.sleep(0.1)
+
     def _start(
         self, kind: str, *options: str, root: Path = ROOT, first: str = ""
     ) -> subprocess.Popen[bytes]:
@@ -183,10 +192,12 @@ def test_a_worker_that_is_killed_midway_changes_nothing(machines: Machines, tmp_
     for number in range(12):
         name = NAMES[number % len(NAMES)]
         shutil.copytree(EXAMPLES / name, source / f"s{number:02}_{name}")
+    out = tmp_path / "out"
+    for folder in (out, tmp_path / "whole"):
+        fill(folder, LAB.name, SECRET)
     whole = command(source, tmp_path / "whole", AUTOGRADER_SECRET=SECRET)
     assert whole.status == 0, whole.stderr
     workers = [machines.worker(), machines.worker()]
-    out = tmp_path / "out"
     line = [sys.executable, "-m", "autograder", "grade", str(source), "--out", str(out)]
     process = subprocess.Popen(
         [*line, "--dask", machines.address],
@@ -204,6 +215,16 @@ def test_a_worker_that_is_killed_midway_changes_nothing(machines: Machines, tmp_
     assert workers[1].poll() is None
 
 
+# The command, which waits a sixth as long as else for a scheduler to come back.
+HASTY = """
+import sys
+from autograder.cli.main import main
+from autograder.grading import cluster
+cluster.PATIENCE = 10
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.slow
 def test_a_scheduler_that_is_killed_is_named_and_what_is_done_stays(
     machines: Machines, tmp_path: Path
@@ -213,7 +234,9 @@ def test_a_scheduler_that_is_killed_is_named_and_what_is_done_stays(
         shutil.copytree(EXAMPLES / NAMES[3], source / f"s{number}")
     machines.worker()
     out = tmp_path / "out"
-    line = [sys.executable, "-m", "autograder", "grade", str(source), "--out", str(out)]
+    fill(out, LAB.name, SECRET)
+    machines.joined(1)
+    line = [sys.executable, "-c", HASTY, "grade", str(source), "--out", str(out)]
     process = subprocess.Popen(
         [*line, "--dask", machines.address],
         cwd=ROOT,
@@ -249,6 +272,7 @@ def test_a_worker_that_differs_or_isolates_less_is_refused(
 
     def graded(name: str, *options: str) -> Run:
         options = ("--dask", machines.address, *options)
+        fill(tmp_path / name, LAB.name, SECRET)
         return command(source, tmp_path / name, *options, AUTOGRADER_SECRET=SECRET)
 
     run = graded("changed")
@@ -258,11 +282,7 @@ def test_a_worker_that_differs_or_isolates_less_is_refused(
     changed.wait(30)
     machines.worker()
     machines.worker(first=LESS)
-    for _ in range(100):  # until both are there
-        log = (tmp_path / "machines" / "scheduler0.log").read_text()
-        if log.count("Register worker") >= 3:
-            break
-        time.sleep(0.2)
+    machines.joined(3)
     run = graded("weak")
     assert run.status == 3 and "isolation level “weak”" in run.stderr, run.stderr
     run = graded("allowed", "--min-isolation", "weak")
