@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +79,28 @@ class Odd:
         return Met(replies, ("all_reduce", "barrier", "barrier"))
 
 
-def answers(case: Case) -> Iterator[tuple[Any, dict[str, Tensor]]]:
+def answers(case: Case) -> list[tuple[Any, dict[str, Tensor]]]:
+    """What is answered to the questions of a case, which many checks ask."""
+    shapes = {t.shape for name, t in case.tensors.items() if not name.startswith("w.")}
+    return answers_like(frozenset(shapes))
+
+
+@lru_cache(8)
+def answers_like(shapes: frozenset[tuple[int, ...]]) -> list[tuple[Any, dict[str, Tensor]]]:
     """Trees and their tensors: tensors alone, in pairs and in dicts, and other values."""
+    return list(_answers(shapes))
+
+
+def _answers(shapes: frozenset[tuple[int, ...]]) -> Iterator[tuple[Any, dict[str, Tensor]]]:
     dice = random.Random(7)
     keys = ("embedding", "attention", "mlp", "norm", "lm_head", "total")
-    shapes = {t.shape for name, t in case.tensors.items() if not name.startswith("w.")}
     for shape in sorted(shapes | {(), (1,), (0,), (0, 1 << 31, 1 << 10)}):
         count = 1
         for side in shape:
             count *= side
         for dtype, (_, raw) in _DTYPES.items():
-            for data in (bytes(count * raw.itemsize), dice.randbytes(count * raw.itemsize)):
+            size = count * raw.itemsize
+            for data in (bytes(size), dice.randbytes(size)) if size else (b"",):
                 made = {"r": Tensor(dtype, shape, data)}
                 yield {"$t": "r"}, made
                 yield {"$tuple": [{"$t": "r"}] * 2}, made
