@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ from autograder.authoring import notebooks, release
 from autograder.cli.notebook import RIGHT, TODO, WRONG
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
+from tests.authoring import warm_kernel
 
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
 LAB2 = "lab2_qwen3_block"
+PLAIN = "lab1_foundations"  # begins as on a student's machine: all imports are its own
 PAUSE = 600  # seconds that a cell may take on a busy machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -78,8 +82,9 @@ def execute(home: Path, source: Path, *, magics: bool = True) -> list[Shown]:
     book: Any = nbformat.from_dict(notebooks.build(source))  # type: ignore[no-untyped-call]
     if not magics:
         book.cells = [cell for cell in book.cells if not cell.source.startswith("%")]
+    kernel = "python3" if source.stem == PLAIN or sys.platform != "linux" else warm_kernel.NAME
     at = {"metadata": {"path": str(home / "notebooks")}}
-    NotebookClient(book, timeout=PAUSE, kernel_name="python3", resources=at).execute()
+    NotebookClient(book, timeout=PAUSE, kernel_name=kernel, resources=at).execute()
     return [_shown(cell) for cell in book.cells if cell.cell_type == "code"]
 
 
@@ -116,10 +121,18 @@ def fill_in(home: Path, extra: dict[str, str] | None = None) -> Path:
     return home
 
 
-@pytest.fixture(autouse=True)
-def _english(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ``%check`` says is read below; sentences of notebooks are in both languages anyway."""
-    monkeypatch.setenv("LAB_LANG", "en")
+@pytest.fixture(autouse=True, scope="module")
+def _kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One thread each: more only wait for each other where several tests run at a time."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        # What %check says is read below; sentences of notebooks are in both languages anyway.
+        patch.setenv("LAB_LANG", "en")
+        patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv("JUPYTER_PATH", str(folder))
+        if sys.platform == "linux":
+            stack.enter_context(warm_kernel.installed(folder))
+        yield
 
 
 @pytest.fixture(scope="module")
