@@ -11,8 +11,7 @@ import pytest
 
 from autograder.course import labfile
 from tests import hand_ins
-from tests.cli.test_grade_command import Run, command
-from tests.cli.test_recovery import rescored
+from tests.warm import Run, grade, rescore
 
 RIGHT, STUB = hand_ins.right(), hand_ins.stub()
 HALF = RIGHT | {"mlp.py": STUB["mlp.py"]}
@@ -54,7 +53,7 @@ def test_a_download_is_graded_as_it_came(tmp_path: Path, attempt: str, points: i
     listed = tmp_path / "roster.csv"
     listed.write_text("学号,姓名,邮箱\n101,Ann Li,\n103,Cy,\n104,韩梅梅,\n", encoding="gbk")
     options = ("--roster", str(listed), "--attempt", attempt)
-    run = command(source, tmp_path / "out", *options)
+    run = grade(source, tmp_path / "out", *options)
     assert run.status == 0, run.stderr
     record = run.record
     found = {h["origin"]["students"][0]["name"]: h for h in record["hand_ins"]}
@@ -90,12 +89,12 @@ def test_the_attempt_that_counts_keeps_counting(tmp_path: Path) -> None:
     listed = tmp_path / "roster.csv"
     listed.write_text("id\nx1\nx2\nx3\n")
     options = ("--attempt", "best", "--pattern", r"(?P<student_id>x\d)-(?P<attempt>\d)")
-    first = command(source, out, *options, "--keep-outputs", "--roster", str(listed))
+    first = grade(source, out, *options, "--keep-outputs", "--roster", str(listed))
     assert first.scores == {"x1": 72, "x2": 100}, first.stderr
     whole = (out / "class.json").read_bytes()
-    anew = rescored(out, key="")
+    anew = rescore(out)
     assert "No outputs" not in anew.stderr and (out / "class.json").read_bytes() == whole
-    alone = command(source, out, *options, "--only", "x1", "--resume")
+    alone = grade(source, out, *options, "--only", "x1", "--resume")
     assert "/2]" in alone.stderr and (out / "class.json").read_bytes() == whole
     decision = '[[override]]\nstudent = "x1"\ncheck = "{}"\npoints = {}\nreason = "r"\nby = "b"\n'
     text = "".join(
@@ -104,7 +103,7 @@ def test_the_attempt_that_counts_keeps_counting(tmp_path: Path) -> None:
         if check.points and check.exercise != "lab2.attention"
     )
     (out / "overrides.toml").write_text(text)
-    decided = command(source, out, *options, "--resume", "--roster", str(listed))
+    decided = grade(source, out, *options, "--resume", "--roster", str(listed))
     assert decided.scores == {"x1": 100, "x2": 100}, decided.stderr
     (record,) = [h for h in decided.record["hand_ins"] if h["student"] == "x1"]
     assert record["origin"]["attempt"] == 2
@@ -116,11 +115,11 @@ def test_names_of_ones_own_need_a_pattern(tmp_path: Path) -> None:
     for name, files in (("hw2-x77-final", RIGHT), ("hw2-x78-v2", STUB)):
         zipped(source / f"{name}.zip", files)
     (source / "readme.txt").write_text("about this class")
-    run = command(source, tmp_path / "out", "--pattern", r"hw2-(?P<student_id>x\d+)-")
+    run = grade(source, tmp_path / "out", "--pattern", r"hw2-(?P<student_id>x\d+)-")
     assert run.status == 0, run.stderr
     assert run.scores == {"x77": 100, "x78": 0}
     assert "readme.txt" in run.stderr  # belongs to nobody
-    wrong = command(source, tmp_path / "other", "--pattern", r"(x\d+)")
+    wrong = grade(source, tmp_path / "other", "--pattern", r"(x\d+)")
     assert wrong.status == 2 and "student_id" in wrong.stderr and not (tmp_path / "other").exists()
 
 
@@ -128,7 +127,7 @@ def test_a_roster_that_cannot_be_read_is_told_before_grading(tmp_path: Path) -> 
     source = gradescope_like(tmp_path / "export.zip")
     listed = tmp_path / "roster.csv"
     listed.write_text("colour,taste\nred,sweet\n")
-    run = command(source, tmp_path / "out", "--roster", str(listed))
+    run = grade(source, tmp_path / "out", "--roster", str(listed))
     assert run.status == 2 and "roster.csv" in run.stderr
     assert "Traceback" not in run.stderr and not (tmp_path / "out").exists()
 
@@ -140,7 +139,7 @@ def test_the_roster_completes_what_a_download_tells(tmp_path: Path) -> None:
         zipped(source / f"{name}.zip", STUB)
     listed = tmp_path / "roster.csv"
     listed.write_text("学号,姓名,邮箱\n2023001,张三,zhang@example.org\n", encoding="utf-8-sig")
-    run = command(source, tmp_path / "out", "--roster", str(listed))
+    run = grade(source, tmp_path / "out", "--roster", str(listed))
     assert run.status == 0, run.stderr
     row = rows(run)["2023001_张三"]
     assert (row["sids"], row["email"]) == ("2023001", "zhang@example.org")
@@ -153,7 +152,7 @@ def test_what_was_not_graded_is_said_last_and_in_the_status(tmp_path: Path) -> N
     zipped(source / "ann.zip", STUB)
     (source / "bob.zip").write_bytes(b"PK\3\4 no archive")
     (source / "attention.py").write_text("x = 1\n")
-    run = command(source, tmp_path / "out")
+    run = grade(source, tmp_path / "out")
     assert run.status == 1
     assert run.stderr.count("Sources that belong to no hand-in") == 2
     assert rows(run)["bob"]["status"] == "for a human"
@@ -168,6 +167,6 @@ def test_two_hand_ins_of_one_student_without_an_order_go_to_a_human(tmp_path: Pa
     source.mkdir()
     for name in ("2023001_张三_作业2", "2023001_张三_第二次"):
         zipped(source / f"{name}.zip", STUB)
-    run = command(source, tmp_path / "out")
+    run = grade(source, tmp_path / "out")
     assert run.status == 0, run.stderr
     assert {row["status"] for row in rows(run).values()} == {"for a human"}

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,30 +23,11 @@ from autograder.course.labfile import ROOT
 from autograder.grading.engine import Engine
 from autograder.report.record import from_json
 from tests import hand_ins
+from tests.warm import SECRET, Run, Warm, grade, with_cases
 
 EXAMPLES = ROOT / "examples" / "submissions"
 LOOPING = "henry_infinite_loop"
 RUNAWAY = "def f():\n    return (\n"
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished command, and the folder it wrote."""
-
-    status: int
-    stdout: str
-    stderr: str
-    out: Path
-
-    @property
-    def record(self) -> dict[str, Any]:
-        text = (self.out / "class.json").read_text(encoding="utf-8")
-        record: dict[str, Any] = json.loads(text)
-        return record
-
-    @property
-    def scores(self) -> dict[str, int]:
-        return {h["student"]: h["score"]["earned"] for h in self.record["hand_ins"]}
 
 
 def command(source: Path, out: Path, *options: str, **variables: str) -> Run:
@@ -226,9 +207,9 @@ def test_another_secret_gives_the_same_scores(tmp_path: Path) -> None:
     runs = []
     for number in range(2):
         secret = tmp_path / f"secret-{number}"
-        secret.write_text(f"the secret of run {number}")
+        secret.write_text((SECRET, "another secret")[number])
         out = tmp_path / f"out-{number}"
-        runs.append(command(EXAMPLES, out, "--secret-file", str(secret), "--jobs", "2"))
+        runs.append(grade(EXAMPLES, out, "--secret-file", str(secret), "--jobs", "2"))
     first, second = runs
     assert first.scores == second.scores
     assert set(first.scores) == {path.name for path in EXAMPLES.iterdir()}
@@ -263,12 +244,13 @@ def test_a_class_is_not_lost_to_a_part_of_it(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_was_finished_before_an_interrupt_is_on_disk(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out = with_cases(tmp_path / "out")
     arguments = ["grade", str(EXAMPLES), "--out", str(out), "--jobs", "1", "--lang", "en"]
     with hand_ins.nothing_left_behind():
         grading = subprocess.Popen(
             [sys.executable, "-m", "autograder", *arguments, "--allow-weak-isolation"],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"AUTOGRADER_SECRET": SECRET},
         )  # fmt: skip
         assert grading.stderr is not None
         first = grading.stderr.readline()
@@ -316,41 +298,40 @@ def test_what_cannot_start_is_told_in_a_sentence(
     assert all(word in told.err for word in words), told.err
 
 
-class Elsewhere(Engine):
+def elsewhere(engine: type[Engine], level: str) -> type[Engine]:
     """An engine on a machine where fewer layers bind; grading there must not begin."""
 
-    level = "medium"
+    class Elsewhere(engine):  # type: ignore[misc, valid-type]
+        def wait_ready(self) -> None:
+            super().wait_ready()
+            self.isolation = replace(self.isolation, level=level)
 
-    def wait_ready(self) -> None:
-        super().wait_ready()
-        self.isolation = replace(self.isolation, level=self.level)
+    return Elsewhere
 
 
 @pytest.mark.parametrize(
-    ("level", "options", "status"),
+    ("engine", "level", "options", "status"),
     [
-        ("medium", [], 3),
-        ("weak", ["--min-isolation", "medium"], 3),
-        ("medium", ["--min-isolation", "medium"], 0),
-        ("weak", ["--allow-weak-isolation"], 0),
+        (Engine, "medium", [], 3),
+        (Warm, "weak", ["--min-isolation", "medium"], 3),
+        (Warm, "medium", ["--min-isolation", "medium"], 0),
+        (Warm, "weak", ["--allow-weak-isolation"], 0),
     ],
 )
 def test_below_the_level_asked_for_nothing_is_graded(
+    engine: type[Engine],
     level: str,
     options: list[str],
     status: int,
-    run: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(class_run, "Engine", type("There", (Elsewhere,), {"level": level}))
-    out = tmp_path / "out"
-    # The hidden cases of the run before: building them again would only take time.
-    shutil.copytree(run.out / ".cases", out / ".cases")
-    shutil.copy(run.out / "secret", out / "secret")
+    monkeypatch.setattr(class_run, "Engine", elsewhere(engine, level))
+    monkeypatch.setenv("AUTOGRADER_SECRET", SECRET)
+    out = with_cases(tmp_path / "out")
     source = shutil.copytree(EXAMPLES / "alice_right", tmp_path / "class" / "alice").parent
-    with hand_ins.nothing_left_behind():
+    with hand_ins.nothing_left_behind() if engine is Engine else nullcontext():
         came = main(["grade", str(source), "--out", str(out), "--lang", "en", *options])
     told = capsys.readouterr()
     if status == 3:

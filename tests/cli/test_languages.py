@@ -12,8 +12,7 @@ from autograder.cli import help_words
 from autograder.cli.chat import run as chat
 from autograder.cli.main import _parser, main
 from autograder.course import labfile
-from autograder.sandbox.jail import LAYERS
-from tests import hand_ins
+from tests.warm import grade
 
 EXAMPLES = labfile.ROOT / "examples" / "submissions"
 SOLUTION = labfile.SOLUTIONS / "lab2_qwen3_block"
@@ -148,37 +147,31 @@ def pages(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.slow
-def test_a_class_graded_in_english_is_shown_in_chinese_as_if_graded_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And back again: what is stored holds no language."""
-    hand_in = tmp_path / "class"
-    names = (
-        "alice_right",
-        "grace_gate_up_swapped",
-        "henry_infinite_loop",
-        "frank_interleaved_rope",
-    )
-    for name in names:
-        shutil.copytree(EXAMPLES / name, hand_in / name)
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The sample class and a file that is no Python, graded once in each language."""
+    folder = tmp_path_factory.mktemp("languages")
+    hand_in = shutil.copytree(EXAMPLES, folder / "class")
     (hand_in / "ines_syntax").mkdir()
     (hand_in / "ines_syntax" / "attention.py").write_text("def (\n", encoding="utf-8")
-    secret = tmp_path / "secret"
-    secret.write_bytes(b"of both gradings")
-    weak = [] if LAYERS else ["--allow-weak-isolation"]
-    out = {language: tmp_path / language for language in ("en", "zh")}
-    with hand_ins.nothing_left_behind():
-        for language, folder in out.items():
-            options = ["--secret-file", str(secret), "--jobs", "1", "--lang", language, *weak]
-            main(["grade", str(hand_in), "--lab", "2", "--out", str(folder), *options])
-        english, chinese = (pages(folder) for folder in out.values())
-        assert english.keys() == chinese.keys() and len(english) >= 2 * 5
-        assert all(one_language(page, "zh") for page in chinese.values())
-        assert main(["report", str(out["en"]), "--lang", "zh"]) == 0
-        assert pages(out["en"]) == chinese
-        assert main(["report", str(out["en"]), "--lang", "en"]) == 0
-        assert pages(out["en"]) == english
+    out = {language: folder / language for language in ("en", "zh")}
+    for language, place in out.items():
+        grade(hand_in, place, "--lab", "2", "--lang", language, "--allow-weak-isolation")
+    return out
+
+
+@pytest.mark.slow
+def test_a_class_graded_in_english_is_shown_in_chinese_as_if_graded_so(
+    graded: dict[str, Path],
+) -> None:
+    """And back again: what is stored holds no language."""
+    english, chinese = (pages(folder) for folder in graded.values())
+    assert english.keys() == chinese.keys() and len(english) >= 2 * 5
+    assert all(one_language(page, "zh") for page in chinese.values())
+    assert main(["report", str(graded["en"]), "--lang", "zh"]) == 0
+    assert pages(graded["en"]) == chinese
+    assert main(["report", str(graded["en"]), "--lang", "en"]) == 0
+    assert pages(graded["en"]) == english
     assert "全班" in chinese["misconceptions.md"] and "全班" not in english["misconceptions.md"]
 
 
@@ -186,14 +179,10 @@ WORDS = re.compile(r"(?<![\w/.`$\\-])[a-z]{3,} [a-z]{2,} [a-z]{2,}")
 
 
 @pytest.mark.slow
-def test_a_chinese_report_holds_no_english_sentence(tmp_path: Path) -> None:
+def test_a_chinese_report_holds_no_english_sentence(graded: dict[str, Path]) -> None:
     """Beside code, traces and what students print themselves."""
-    out = tmp_path / "out"
-    with hand_ins.nothing_left_behind():
-        options = ["--out", str(out), "--jobs", "1", "--lang", "zh", "--allow-weak-isolation"]
-        main(["grade", str(EXAMPLES), "--lab", "2", *options])
     found = {}
-    for path in sorted(out.rglob("*.md")):
+    for path in sorted(graded["zh"].rglob("*.md")):
         text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         odd = [line for line in text.splitlines() if WORDS.search(line)]
         # An exception's text is what torch or the student's code said.

@@ -12,7 +12,7 @@ import pytest
 from autograder.cli.main import main
 from autograder.grading import late
 from tests import hand_ins
-from tests.cli.test_grade_command import Run, command
+from tests.warm import Run, grade, rescore
 
 COURSE = """
 [due]
@@ -44,7 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     (folder / "course.toml").write_text(COURSE, encoding="utf-8")
     (folder / "extensions.csv").write_text(EXTENSIONS, encoding="utf-8")
     course = ("--course", str(folder / "course.toml"))
-    return command(folder / "class", folder / "out", *course, "--keep-outputs")
+    return grade(folder / "class", folder / "out", *course, "--keep-outputs")
 
 
 def rows(out: Path, *names: str) -> dict[str, list[str]]:
@@ -78,11 +78,11 @@ def test_rescore_keeps_the_rules_and_takes_new_ones(run: Run, tmp_path: Path) ->
     shutil.copytree(run.out, out)
     names = ("duedate", "days_late", "score")
     before = rows(out, *names)
-    assert main(["rescore", str(out), "--lang", "en"]) == 1
+    assert rescore(out).status == 1
     assert rows(out, *names) == before
     course = tmp_path / "course.toml"
     course.write_text("[due]\nlab2 = 2026-10-20T00:00:00Z\n", encoding="utf-8")
-    assert main(["rescore", str(out), "--lang", "en", "--course", str(course)]) == 0
+    assert rescore(out, "--course", course).status == 0
     assert rows(out, *names)["eve"] == ["2026-10-20T00:00:00+00:00", "0", "100"]
 
 
@@ -92,20 +92,19 @@ def test_what_goes_on_with_a_class_goes_on_by_its_rules(run: Run, tmp_path: Path
     shutil.copytree(run.out, out)
     before = json.loads((out / "class.json").read_text(encoding="utf-8"))
     (out / "class.json").unlink()
-    again = command(run.out.parent / "class", out, "--resume", "--keep-outputs")
+    again = grade(run.out.parent / "class", out, "--resume", "--keep-outputs")
     assert again.record == before and again.status == 1
-    only = command(run.out.parent / "class", out, "--only", "max", "--keep-outputs")
+    only = grade(run.out.parent / "class", out, "--only", "max", "--keep-outputs")
     assert only.record == before
 
 
 @pytest.mark.slow
 def test_shards_merge_into_the_same_class(run: Run, tmp_path: Path) -> None:
     source, course = run.out.parent / "class", str(run.out.parent / "course.toml")
-    secret = str(run.out / "secret")
     parts = [tmp_path / "1", tmp_path / "2"]
     for number, part in enumerate(parts, 1):
-        options = ("--shard", f"{number}/2", "--course", course, "--secret-file", secret)
-        told = command(source, part, *options).stderr
+        options = ("--shard", f"{number}/2", "--course", course)
+        told = grade(source, part, *options).stderr
         assert "these lines change nothing: nobody" in told and "nothing: zoe" not in told
     merged = tmp_path / "merged"
     assert main(["merge", str(merged), *map(str, parts), "--lang", "en"]) == 1

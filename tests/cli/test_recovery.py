@@ -16,10 +16,11 @@ import pytest
 
 from autograder.course.labfile import ROOT
 from autograder.grading import secret
-from tests import hand_ins
-from tests.cli.test_grade_command import EXAMPLES, Run, command
+from tests import hand_ins, warm
+from tests.cli.test_grade_command import EXAMPLES
+from tests.warm import SECRET, Run, grade, rescore, with_cases
 
-SECRET = "a secret for recovery"
+ANOTHER = "another secret of the class"
 NAMES = ("alice_right", "carol_norm_after_rope", "dan_tiled_kv_heads", "judy_untouched_stub")
 SLOW = "zoe_slow"  # the last one, so that there is time to break in
 
@@ -30,7 +31,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in NAMES:
         shutil.copytree(EXAMPLES / name, folder / name)
     (folder / SLOW).mkdir()
-    slow = hand_ins.with_code(hand_ins.right(), "import time; time.sleep(0.02)")
+    slow = hand_ins.with_code(hand_ins.right(), "import time; time.sleep(0.01)")
     for name, text in slow.items():
         (folder / SLOW / name).write_text(text, encoding="utf-8")
     return folder
@@ -40,13 +41,13 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that nobody disturbed; its outputs are kept."""
     out = tmp_path_factory.mktemp("whole") / "out"
-    run = command(source, out, "--keep-outputs", AUTOGRADER_SECRET=SECRET)
+    run = grade(source, out, "--keep-outputs")
     assert run.status == 0, run.stderr
     return run
 
 
 def begun(source: Path, out: Path, *options: str) -> subprocess.Popen[str]:
-    line = [sys.executable, "-m", "autograder", "grade", str(source), "--out", str(out)]
+    line = [sys.executable, "-m", "autograder", "grade", str(source), "--out", str(with_cases(out))]
     environment = os.environ | {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en"}
     return subprocess.Popen(
         [*line, "--jobs", "1", *options],
@@ -74,7 +75,7 @@ def class_file(out: Path) -> bytes:
 
 
 def resumed(source: Path, out: Path) -> Run:
-    return command(source, out, "--resume", AUTOGRADER_SECRET=SECRET)
+    return grade(source, out, "--resume")
 
 
 @pytest.mark.parametrize(
@@ -124,12 +125,12 @@ def test_what_has_changed_meanwhile_is_graded_again(
     assert again == {"judy_untouched_stub.json", f"{SLOW}.json"}
     assert run.scores == whole.scores | {"judy_untouched_stub": 28}
     before = class_file(out)
-    other = command(changed, out, "--resume", AUTOGRADER_SECRET="another secret of the class")
+    other = grade(changed, out, "--resume", AUTOGRADER_SECRET=ANOTHER)
     assert other.status == 2 and "another secret" in other.stderr
-    only = command(changed, out, "--only", "alice_right")  # and none at all
+    only = warm.run("grade", changed, "--out", out, "--only", "alice_right")  # and none at all
     assert only.status == 2 and "another secret" in only.stderr
     assert class_file(out) == before and not (out / "secret").exists()
-    anew = command(changed, out, AUTOGRADER_SECRET="another secret of the class")
+    anew = grade(changed, out, AUTOGRADER_SECRET=ANOTHER)
     assert anew.status == 0 and anew.scores == run.scores
 
 
@@ -208,7 +209,7 @@ def test_two_runs_do_not_write_to_one_folder(source: Path, tmp_path: Path) -> No
     out = tmp_path / "out"
     process = begun(source, out)
     until(process, "[1/5]")
-    second = command(source, out, AUTOGRADER_SECRET=SECRET)
+    second = grade(source, out)
     assert second.status == 2 and "another run is writing there" in second.stderr
     process.communicate(timeout=120)
     assert process.returncode == 0
@@ -223,35 +224,25 @@ def test_one_hand_in_is_graded_anew_and_the_others_stay(
     shutil.copytree(whole.out, out)
     shutil.copy(source / "alice_right" / "mlp.py", changed / "judy_untouched_stub" / "mlp.py")
     options = ("--only", "judy_untouched_stub")
-    run = command(changed, out, *options, AUTOGRADER_SECRET=SECRET)
+    run = grade(changed, out, *options)
     assert run.status == 0 and "[1/1]" in run.stderr
     assert run.scores == whole.scores | {"judy_untouched_stub": 28}
     assert run.stdout.count("judy") == 1 and "alice" in run.stdout
-    again = rescored(out)  # what was kept of judy belongs to other files than were graded
+    again = rescore(out)  # what was kept of judy belongs to other files than were graded
     assert again.scores == run.scores and "judy_untouched_stub" in again.stderr
     kept = out / ".outputs" / "judy_untouched_stub.outputs"
     before = kept.read_bytes()
     options = ("--resume", "--keep-outputs", *options)
-    resumed = command(changed, out, *options, AUTOGRADER_SECRET=SECRET)
+    resumed = grade(changed, out, *options)
     assert resumed.scores == run.scores and kept.read_bytes() != before
-    assert "judy_untouched_stub" not in rescored(out).stderr
-    wrong = command(changed, out, "--only", "nobody", AUTOGRADER_SECRET=SECRET)
+    assert "judy_untouched_stub" not in rescore(out).stderr
+    wrong = grade(changed, out, "--only", "nobody")
     assert wrong.status == 2 and "nobody" in wrong.stderr and "alice_right" in wrong.stderr
-
-
-def rescored(out: Path, *options: str, key: str = SECRET) -> Run:
-    line = [sys.executable, "-m", "autograder", "rescore", str(out), *options]
-    environment = os.environ | {"LAB_LANG": "en"}
-    environment.pop("AUTOGRADER_SECRET", None)
-    environment |= {"AUTOGRADER_SECRET": key} if key else {}
-    with hand_ins.nothing_left_behind():
-        done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True)
-    return Run(done.returncode, done.stdout, done.stderr, out)
 
 
 def test_reports_do_not_go_among_the_hand_ins(source: Path) -> None:
     for out in (source, source / "graded", source / "alice_right" / "x"):
-        run = command(source, out)
+        run = grade(source, out)
         assert run.status == 2 and "give an --out beside it" in run.stderr
     assert {path.name for path in source.iterdir()} == {*NAMES, SLOW}
 
@@ -260,7 +251,7 @@ def test_a_damaged_class_file_is_not_written_over(source: Path, tmp_path: Path) 
     out = tmp_path / "out"
     out.mkdir()
     (out / "class.json").write_text("{")
-    run = command(source, out)
+    run = grade(source, out)
     assert run.status == 2 and "move it away" in run.stderr
     assert (out / "class.json").read_text() == "{"
 
@@ -290,23 +281,25 @@ by = "Dr. Li"
 def test_rescoring_gives_the_same_and_applies_decisions(whole: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(whole.out, out)
-    same = rescored(out)
-    assert same.status == 0, same.stderr
+    with hand_ins.nothing_left_behind():
+        line = [sys.executable, "-m", "autograder", "rescore", str(out)]
+        same = subprocess.run(line, cwd=ROOT, env=os.environ | {"AUTOGRADER_SECRET": SECRET})
+    assert same.returncode == 0
     assert class_file(out) == class_file(whole.out)
     (out / "overrides.toml").write_text(OVERRIDE)
-    run = rescored(out)
+    run = rescore(out)
     expected = whole.scores["carol_norm_after_rope"] + 2
     assert run.scores == whole.scores | {"carol_norm_after_rope": expected}
     report = (out / "carol_norm_after_rope" / "report.md").read_text(encoding="utf-8")
     assert "Dr. Li" in report and "a slip that I explained wrongly" in report
 
 
-@pytest.mark.parametrize("key", ["", "another secret of the class"])
+@pytest.mark.parametrize("key", ["", ANOTHER])
 def test_rescoring_with_another_secret_is_refused(whole: Run, tmp_path: Path, key: str) -> None:
     """Its hidden cases were never asked: all of them would be left to a person."""
     out = tmp_path / "out"
     shutil.copytree(whole.out, out)
-    run = rescored(out, key=key)
+    run = rescore(out, key=key)
     assert run.status == 2 and "--secret-file" in run.stderr and "Traceback" not in run.stderr
     assert class_file(out) == class_file(whole.out) and not (out / "secret").exists()
 
@@ -333,7 +326,7 @@ def test_the_class_of_another_lab_stays(whole: Run, tmp_path: Path) -> None:
     text = class_file(whole.out).decode().replace("lab2_qwen3_block", "lab3_other")
     (out / "class.json").write_text(text)
     for options in ((), ("--only", "alice_right")):
-        run = command(EXAMPLES, out, *options, AUTOGRADER_SECRET=SECRET)
+        run = grade(EXAMPLES, out, *options)
         assert run.status == 2 and "lab3_other" in run.stderr
     assert class_file(out).decode() == text
 
@@ -349,7 +342,7 @@ def test_decisions_survive_grading_again(source: Path, whole: Run, tmp_path: Pat
     (out / "overrides.toml").write_text(OVERRIDE.replace("= 2", "= 500"))
     wrong = resumed(source, out)
     assert wrong.status == 2 and "points is 500" in wrong.stderr
-    absent = command(source, out, "--overrides", str(tmp_path / "none"), AUTOGRADER_SECRET=SECRET)
+    absent = grade(source, out, "--overrides", str(tmp_path / "none"))
     assert absent.status == 2 and "no such file" in absent.stderr
 
 
@@ -358,7 +351,7 @@ def test_without_kept_outputs_only_decisions_are_applied(whole: Run, tmp_path: P
     out = tmp_path / "out"
     shutil.copytree(whole.out, out, ignore=shutil.ignore_patterns(".outputs"))
     (out / "overrides.toml").write_text(OVERRIDE)
-    run = rescored(out)
+    run = rescore(out)
     assert run.status == 0 and "alice_right" in run.stderr
     assert run.scores["carol_norm_after_rope"] == whole.scores["carol_norm_after_rope"] + 2
 
@@ -367,8 +360,8 @@ def test_a_damaged_file_of_outputs_costs_nobody_anything(whole: Run, tmp_path: P
     out = tmp_path / "out"
     shutil.copytree(whole.out, out)
     (out / ".outputs" / "alice_right.outputs").write_bytes(b"\1\2")
-    run = rescored(out)
+    run = rescore(out)
     assert run.status == 0 and run.scores == whole.scores and "alice_right" in run.stderr
-    nothing = rescored(tmp_path / "nothing")
+    nothing = rescore(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
     assert nothing.status == 2 and "give the folder that grade has written" in nothing.stderr

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,33 +15,25 @@ from autograder.authoring import stubs
 from autograder.cli.main import main
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
-from tests import hand_ins
+from tests import hand_ins, warm
+from tests.warm import Run
 
 SOLUTION = ROOT / "solutions" / "lab2_qwen3_block"
 EXAMPLES = ROOT / "examples" / "submissions"
 HEAVY = ("torch", "numpy", "pytest", "transformers", "safetensors", "jinja2")
 
 
-@dataclass(frozen=True)
-class Done:
-    """A finished command."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-
-def python(*arguments: str, encoding: str = "utf-8", **variables: str) -> Done:
+def python(*arguments: str, encoding: str = "utf-8", **variables: str) -> Run:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding, **variables}
     environment.pop("LAB_LANG", None) if "LAB_LANG" not in variables else None
     done = subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True
     )
     out, err = (raw.decode(encoding, errors="strict") for raw in (done.stdout, done.stderr))
-    return Done(done.returncode, out, err)
+    return Run(done.returncode, out, err, Path())
 
 
-def command(*arguments: str, encoding: str = "utf-8", **variables: str) -> Done:
+def command(*arguments: str, encoding: str = "utf-8", **variables: str) -> Run:
     with hand_ins.nothing_left_behind():
         return python("-m", "autograder", *arguments, encoding=encoding, **variables)
 
@@ -113,16 +105,16 @@ def test_a_stub_is_not_started_and_gets_the_next_step(tmp_path: Path) -> None:
 def test_the_stub_of_lab_1_begins_with_its_first_exercise(tmp_path: Path) -> None:
     for name, text in stubs.stubs(labfile.load(labfile.find_lab("1"))).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    done = command("test", "--lab", "1", "--folder", str(tmp_path), "--lang", "en")
+    done = warm.run("test", "--lab", "1", "--folder", str(tmp_path), "--lang", "en")
     assert done.status == 1 and done.stderr == ""
     assert "0 of 100 points" in done.stdout
     assert "next: python -m autograder test --lab 1 -k softmax" in done.stdout
 
 
-@pytest.mark.parametrize("lab", ["lab1", "lab2"])
-def test_a_right_solution_passes_everything(lab: str) -> None:
+@pytest.mark.parametrize(("lab", "run"), [("lab1", warm.run), ("lab2", command)])
+def test_a_right_solution_passes_everything(lab: str, run: Callable[..., Run]) -> None:
     solution = labfile.SOLUTIONS / labfile.find_lab(lab).name
-    done = command("test", "--lab", lab, "--folder", str(solution), "--lang", "en")
+    done = run("test", "--lab", lab, "--folder", str(solution), "--lang", "en")
     assert done.status == 0 and done.stderr == ""
     assert "100 of 100 points" in done.stdout and "hidden cases" in done.stdout
     assert "All public cases pass" in done.stdout and "isolation level: strong" in done.stdout
@@ -134,7 +126,7 @@ def test_a_mistake_is_told_with_its_place_and_the_students_prints(tmp_path: Path
     text = (folder / "attention.py").read_text(encoding="utf-8")
     wrong = 'def rotate_half(x):\n    print("looking at", x.shape)\n    return x.undefined\n'
     (folder / "attention.py").write_text(text + wrong, encoding="utf-8")
-    done = command("test", "-k", "rotate_half", "--folder", str(folder), "--lang", "en")
+    done = warm.run("test", "-k", "rotate_half", "--folder", str(folder), "--lang", "en")
     assert done.status == 1
     line = text.count("\n") + 3
     assert f"{folder / 'attention.py'}:{line}" in done.stdout
@@ -145,12 +137,12 @@ def test_a_mistake_is_told_with_its_place_and_the_students_prints(tmp_path: Path
 @pytest.mark.slow
 def test_an_endless_loop_is_told_and_ends() -> None:
     folder = str(EXAMPLES / "henry_infinite_loop")
-    done = command("test", "-k", "test_mlp_runs", "--folder", folder, "--lang", "en")
+    done = warm.run("test", "-k", "test_mlp_runs", "--folder", folder, "--lang", "en")
     assert done.status == 1 and "2 s of CPU time" in done.stdout
 
 
 def test_an_exercise_brings_along_what_it_needs() -> None:
-    done = command("test", "-k", "test_mlp_parity", "--folder", str(SOLUTION), "--lang", "en")
+    done = warm.run("test", "-k", "test_mlp_parity", "--folder", str(SOLUTION), "--lang", "en")
     assert (
         done.status == 0 and "3 of 3 points" in done.stdout
     )  # of parity, not of what it builds on
@@ -158,7 +150,7 @@ def test_an_exercise_brings_along_what_it_needs() -> None:
 
 def test_files_that_are_absent_are_told(tmp_path: Path) -> None:
     shutil.copy(SOLUTION / "attention.py", tmp_path)
-    done = command("test", "-k", "mlp", "--folder", str(tmp_path), "--lang", "en")
+    done = warm.run("test", "-k", "mlp", "--folder", str(tmp_path), "--lang", "en")
     assert done.status == 1 and "mlp.py is not in the hand-in" in done.stdout
 
 
@@ -225,7 +217,7 @@ def test_the_language_is_asked_for_by_option_or_variable(
 def test_a_terminal_of_any_encoding_shows_something_and_nothing_breaks(encoding: str) -> None:
     folder = str(EXAMPLES / "frank_interleaved_rope")
     arguments = ("test", "-k", "rotate_half", "--folder", folder)
-    done = command(*arguments, encoding=encoding, LAB_LANG="zh")
+    done = warm.run(*arguments, encoding=encoding, LAB_LANG="zh")
     assert done.status == 1 and "Traceback" not in done.stderr + done.stdout
     assert "rotate_half" in done.stdout and "test --lab 2 -k" in done.stdout
     assert ("旋转" in done.stdout) == (encoding != "ascii")
@@ -233,16 +225,6 @@ def test_a_terminal_of_any_encoding_shows_something_and_nothing_breaks(encoding:
 
 
 # ---------------------------------------------------------------- debug
-
-
-def test_debug_runs_in_the_process_that_pytest_runs_in(tmp_path: Path) -> None:
-    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
-    text = (folder / "attention.py").read_text(encoding="utf-8")
-    probe = "import sys\nprint('in process:', 'pytest' in sys.modules)\n"
-    changed = text.replace(hand_ins.FUTURE, hand_ins.FUTURE + probe, 1)
-    (folder / "attention.py").write_text(changed, encoding="utf-8")
-    done = command("debug", "-k", "rotate_half", "--folder", str(folder))
-    assert done.status == 0 and "in process: True" in done.stdout
 
 
 def test_debug_stops_at_the_first_failure_and_shows_the_students_line(tmp_path: Path) -> None:
@@ -255,15 +237,20 @@ def test_debug_stops_at_the_first_failure_and_shows_the_students_line(tmp_path: 
     assert "return x.undefined" in done.stdout and "1 failed" in done.stdout
 
 
-def test_debug_reads_commands_of_a_debugger(tmp_path: Path) -> None:
+def test_debug_reads_commands_of_a_debugger_in_the_process_of_pytest(tmp_path: Path) -> None:
     folder = shutil.copytree(SOLUTION, tmp_path / "mine")
     text = (folder / "attention.py").read_text(encoding="utf-8")
-    stopping = "\n\ndef rotate_half(x):\n    breakpoint()\n    return x\n"
-    (folder / "attention.py").write_text(text + stopping, encoding="utf-8")
+    probe = "import sys\nprint('in process:', 'pytest' in sys.modules)\n"
+    stopping = (
+        "\n\n_right = rotate_half\n\ndef rotate_half(x):\n    breakpoint()\n    return _right(x)\n"
+    )
+    changed = text.replace(hand_ins.FUTURE, hand_ins.FUTURE + probe, 1) + stopping
+    (folder / "attention.py").write_text(changed, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "autograder", "debug", "-k", "half_runs", "--folder", str(folder)],
-        input="p 'sum', 40 + 2\np tuple(x.shape)\n" + "c\n" * 9,
+        [sys.executable, "-m", "autograder", "debug", "-k", "rotate_half", "--folder", str(folder)],
+        input="p 'sum', 40 + 2\np tuple(x.shape)\n" + "c\n" * 99,
         cwd=ROOT, capture_output=True, text=True, timeout=120,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
     )  # fmt: skip
+    assert done.returncode == 0 and "in process: True" in done.stdout
     assert "('sum', 42)" in done.stdout and "(Pdb)" in done.stdout

@@ -1,0 +1,152 @@
+"""Commands in the process of the tests, with judges and zygotes that stand already.
+
+Starting those, and building hidden cases, is most of the work for a small class. All else that a
+command does, and all that a hand-in goes through, is as it is on the command line.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.cli import again, class_run, student
+from autograder.cli.main import main
+from autograder.course.labfile import ROOT
+from autograder.grading import prepare, secret
+from autograder.grading.crew import Crew
+from autograder.grading.engine import Engine
+
+SECRET = "a secret that many tests share"
+Told = tuple[Mapping[str, int], tuple[str, ...]]
+_shelf: dict[tuple[Any, ...], tuple[Crew, Told | None]] = {}
+_built = tempfile.mkdtemp(prefix="hidden-cases-")
+_build = prepare._reference
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished command, and the folder it wrote."""
+
+    status: int
+    stdout: str
+    stderr: str
+    out: Path
+
+    @property
+    def record(self) -> dict[str, Any]:
+        text = (self.out / "class.json").read_text(encoding="utf-8")
+        record: dict[str, Any] = json.loads(text)
+        return record
+
+    @property
+    def scores(self) -> dict[str, int]:
+        return {h["student"]: h["score"]["earned"] for h in self.record["hand_ins"]}
+
+
+class Warm(Engine):
+    """An engine that takes its crew from a shelf and puts it back there, unless one was lost."""
+
+    def __enter__(self) -> Warm:
+        self.crew, self._told = _shelf.pop(self._key(), None) or (
+            Crew(self._lab, self._options),
+            None,
+        )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None and self._told and self._key() not in _shelf:
+            _shelf[self._key()] = self.crew, self._told
+        else:
+            super().__exit__(kind, *rest)
+
+    def _ready(self) -> Told:
+        self._told = self._told or super()._ready()
+        return self._told
+
+    def _replace_crew(self) -> None:
+        super()._replace_crew()
+        self._told = None
+
+    def _key(self) -> tuple[Any, ...]:
+        """What a crew learns when it starts; all else it is told with every hand-in."""
+        asked = self._options
+        assert asked.real is None
+        hidden = asked.hidden_cases and asked.hidden_cases.name  # a digest of what it holds
+        return self._lab, hidden, bool(asked.kept), asked.without, asked.spawn, asked.diagnose
+
+
+@atexit.register
+def _end() -> None:
+    while _shelf:
+        _shelf.popitem()[1][0].end(kill=False)
+    shutil.rmtree(_built, ignore_errors=True)
+
+
+@cache
+def _hidden(lab: str, key: str) -> Path:
+    path = Path(_built, key, f"{lab}.safetensors")
+    path.parent.mkdir(exist_ok=True)
+    _build(["hidden", lab, str(path)], key)
+    return path
+
+
+def _copied(arguments: list[str], first_line: str) -> str:
+    what, lab, path = arguments
+    assert what == "hidden"
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(_hidden(lab, first_line), path)
+    return ""
+
+
+def with_cases(out: Path, text: str = SECRET, lab: str = "lab2_qwen3_block") -> Path:
+    """The folder of a class that a command will grade with this secret, its cases in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "_reference", _copied)
+        patch.setenv(secret.VARIABLE, text)
+        prepare.hidden_cases(lab, out, secret.find(None, out))
+    return out
+
+
+def run(*arguments: object, encoding: str = "utf-8", **variables: str) -> Run:
+    """What ``python -m autograder`` with these arguments says and returns."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for module in (class_run, again, student):
+            patch.setattr(module, "Engine", Warm)
+        patch.setattr(prepare, "_reference", _copied)
+        patch.delenv(secret.VARIABLE, raising=False)
+        patch.chdir(ROOT)
+        for name, value in ({"LAB_LANG": "en"} | variables).items():
+            patch.setenv(name, value)
+        status = main([str(argument) for argument in arguments])
+    said = []
+    for stream in (out, err):
+        stream.flush()
+        said.append(stream.buffer.getvalue().decode(encoding))
+    return Run(status, *said, Path())
+
+
+def grade(source: Path, out: Path, *options: object, **variables: str) -> Run:
+    """The class in ``source``, graded into ``out``; with the tests' secret unless one is named."""
+    if "--secret-file" not in options:
+        variables = {secret.VARIABLE: SECRET} | variables
+    done = run("grade", source, "--out", out, *options, **variables)
+    return Run(done.status, done.stdout, done.stderr, out)
+
+
+def rescore(out: Path, *options: object, key: str = SECRET) -> Run:
+    """A graded class, judged again; ``key`` is empty where no secret is named."""
+    variables = {secret.VARIABLE: key} if key else {}
+    done = run("rescore", out, *options, **variables)
+    return Run(done.status, done.stdout, done.stderr, out)
