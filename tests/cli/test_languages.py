@@ -12,6 +12,7 @@ from autograder.cli import help_words
 from autograder.cli.chat import run as chat
 from autograder.cli.main import _parser, main
 from autograder.course import labfile
+from tests.cli.test_student_commands import PLAIN_PYTEST
 from tests.warm import grade
 
 EXAMPLES = labfile.ROOT / "examples" / "submissions"
@@ -122,8 +123,13 @@ def test_chat_says_what_is_wrong_in_one_language(
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_debug_says_sentences_in_one_language(
-    language: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    language: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    for name, value in PLAIN_PYTEST.items():
+        monkeypatch.setenv(name, value)
     folder = shutil.copytree(SOLUTION, tmp_path / "mine")
     with (folder / "attention.py").open("a", encoding="utf-8") as stream:
         stream.write("\n\ndef rotate_half(x):\n    return x\n")

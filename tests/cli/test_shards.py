@@ -28,7 +28,9 @@ from autograder.course.records import (
 from autograder.grading import journal, shards
 from autograder.grading.shards import Handed, Part, Shard, ShardError
 from autograder.intake.entry import Entry
-from tests.cli.test_grade_command import EXAMPLES, command
+from tests import warm
+from tests.cli.test_grade_command import EXAMPLES
+from tests.warm import grade
 
 LAB = labfile.load(labfile.find_lab("2"))
 STRONG = Isolation("strong", ("seccomp",), "fork")
@@ -309,27 +311,24 @@ def test_merged_shards_equal_one_run(attempt: str, tmp_path: Path) -> None:
     )
     options = ("--secret-file", str(secret), "--pattern", PATTERN, "--attempt", attempt)
     known = ("--roster", str(roster), "--overrides", str(decided))
-    whole = command(source, tmp_path / "whole", *options, *known, "--keep-outputs")
+    whole = grade(source, tmp_path / "whole", *options, *known, "--keep-outputs")
     assert whole.status == 1 and len(whole.scores) == 5, whole.stderr
     graded_parts = []
     for number in (1, 2, 3, 4):  # of so few, one shard or another is empty
         folder = tmp_path / f"part{number}"
-        run = command(source, folder, *options, "--keep-outputs", "--shard", f"{number}/4")
+        run = grade(source, folder, *options, "--keep-outputs", "--shard", f"{number}/4")
         assert run.status in (0, 1), run.stderr
         graded_parts.append(str(folder))
     out = tmp_path / "merged"
-    line = [sys.executable, "-m", "autograder", "merge", str(out), *graded_parts, *known]
-    done = subprocess.run([*line, "--lang", "en"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1, done.stderr
+    done = warm.run("merge", out, *graded_parts, *known)
+    assert done.status == 1, done.stderr
     assert files_of(out) == files_of(whole.out)
     assert done.stdout == whole.stdout
     # And what one run would do next goes on from here.
-    more = command(source, out, *options, *known, "--resume", "--keep-outputs")
+    more = grade(source, out, *options, *known, "--resume", "--keep-outputs")
     assert files_of(out) == files_of(whole.out) and more.stdout == whole.stdout
-    judged = [sys.executable, "-m", "autograder", "rescore", str(out)]
-    judged += ["--secret-file", str(secret), "--overrides", str(decided), "--lang", "en"]
-    again = subprocess.run(judged, cwd=ROOT, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
+    again = warm.rescore(out, "--secret-file", secret, "--overrides", decided)
+    assert again.status == 0, again.stderr
 
 
 @pytest.mark.slow

@@ -226,13 +226,16 @@ def test_a_terminal_of_any_encoding_shows_something_and_nothing_breaks(encoding:
 
 # ---------------------------------------------------------------- debug
 
+# As where students are: no plugin of pytest is there that we use ourselves.
+PLAIN_PYTEST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_timeout"}
+
 
 def test_debug_stops_at_the_first_failure_and_shows_the_students_line(tmp_path: Path) -> None:
     folder = shutil.copytree(SOLUTION, tmp_path / "mine")
     text = (folder / "attention.py").read_text(encoding="utf-8")
     wrong = "\n\ndef rotate_half(x):\n    return x.undefined\n"
     (folder / "attention.py").write_text(text + wrong, encoding="utf-8")
-    done = command("debug", "-k", "rotate_half", "--folder", str(folder))
+    done = command("debug", "-k", "rotate_half", "--folder", str(folder), **PLAIN_PYTEST)
     assert done.status == 1
     assert "return x.undefined" in done.stdout and "1 failed" in done.stdout
 
@@ -250,7 +253,7 @@ def test_debug_reads_commands_of_a_debugger_in_the_process_of_pytest(tmp_path: P
         [sys.executable, "-m", "autograder", "debug", "-k", "rotate_half", "--folder", str(folder)],
         input="p 'sum', 40 + 2\np tuple(x.shape)\n" + "c\n" * 99,
         cwd=ROOT, capture_output=True, text=True, timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"} | PLAIN_PYTEST,
     )  # fmt: skip
     assert done.returncode == 0 and "in process: True" in done.stdout
     assert "('sum', 42)" in done.stdout and "(Pdb)" in done.stdout

@@ -11,7 +11,7 @@ import pytest
 from autograder.cli.main import main
 from tests import hand_ins
 from tests.archives import placed, zipped
-from tests.cli.test_grade_command import command
+from tests.warm import grade
 
 RIGHT = {name: text.encode() for name, text in hand_ins.right().items()}
 STUB = {name: text.encode() for name, text in hand_ins.stub().items()}
@@ -60,7 +60,7 @@ def test_a_class_goes_in_and_its_grade_file_comes_back(
         members |= named(number, name, files)
     download = placed(tmp_path / "download.zip", zipped(members))
     roster = placed(tmp_path / "roster.csv", "学号,姓名\nS1,Li Wei\nS2,韩梅梅\n".encode())
-    run = command(download, tmp_path / "out", "--lab", "2", "--roster", str(roster))
+    run = grade(download, tmp_path / "out", "--lab", "2", "--roster", str(roster))
     assert run.status == 0, run.stderr
     capsys.readouterr()
 
