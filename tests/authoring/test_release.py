@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,23 @@ COMMANDS = ("test", "watch", "hint", "debug", "spot", "chat", "carry", "reset", 
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
     return release.contents(ROOT)
+
+
+@pytest.fixture(scope="module")
+def written(files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folder and the zip."""
+    return release.write(files, "1.0", tmp_path_factory.mktemp("release"))
+
+
+@pytest.fixture(scope="module")
+def given(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files that hold lines of solutions by right."""
+    return {path: blob for path, blob in files.items() if path.startswith("labs/given/")}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    return student_parts.parts(ROOT)
 
 
 def test_nothing_in_it_gives_an_answer_away(files: dict[str, bytes]) -> None:
@@ -75,13 +93,12 @@ def test_a_solved_lab_in_the_checkout_is_handed_out_open(copy: Path) -> None:
     assert handed_out.is_untouched(release.contents(copy)[f"labs/{lab.name}/mlp.py"].decode())
 
 
-def test_equal_sources_give_equal_bytes(files: dict[str, bytes], tmp_path: Path) -> None:
-    packed = []
-    for name in ("first", "second"):
-        made = dict(reversed(files.items())) if name == "second" else files
-        _, path = release.write(dict(sorted(made.items())), "1.0", tmp_path / name)
-        packed.append(path.read_bytes())
-    assert packed[0] == packed[1]
+def test_equal_sources_give_equal_bytes(
+    files: dict[str, bytes], written: tuple[Path, Path], tmp_path: Path
+) -> None:
+    made = dict(sorted(dict(reversed(files.items())).items()))
+    _, path = release.write(made, "1.0", tmp_path)
+    assert path.read_bytes() == written[1].read_bytes()
     with zipfile.ZipFile(path) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         names = [name.removeprefix(f"{release.NAME}/") for name in archive.namelist()]
@@ -99,20 +116,20 @@ def test_a_folder_that_is_no_release_stays(files: dict[str, bytes], tmp_path: Pa
 # ------------------------------------------------------------------------------ what would leak
 
 
-def test_a_line_of_a_solution_is_found_wherever_it_stands(files: dict[str, bytes]) -> None:
+def test_a_line_of_a_solution_is_found_wherever_it_stands(given: dict[str, bytes]) -> None:
     line = "return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))"
     assert line in read(ROOT / "solutions" / "lab2_qwen3_block" / "mlp.py")
     cell = '{"cells": [{"source": ["x = \\"1\\"\\n", "' + line + '"]}]}'
     for path, text in (("labs/lab9/README.md", line), ("notebooks/x.ipynb", cell)):
-        (found,) = release.leaks({**files, path: text.encode()}, ROOT)
+        (found,) = release.leaks({**given, path: text.encode()}, ROOT)
         assert path in found and line in found
 
 
 @pytest.mark.parametrize(
     "path", ["autograder/reference/oracle_model.py", "autograder/authoring/build.py"]
 )
-def test_a_module_that_slips_in_is_named(files: dict[str, bytes], path: str) -> None:
-    (found,) = release.leaks({**files, path: b""}, ROOT)
+def test_a_module_that_slips_in_is_named(given: dict[str, bytes], path: str) -> None:
+    (found,) = release.leaks({**given, path: b""}, ROOT)
     assert found == f"{path}: students must not get it"
 
 
@@ -153,7 +170,7 @@ def test_modules_come_by_import_by_name_and_by_what_checks_import(copy: Path) ->
     check.write_text(read(check) + "\nfrom autograder.course import three\n", encoding="utf-8")
     found = student_parts.parts(copy)
     assert {f"autograder.course.{name}" for name in ("one", "two", "three")} <= found.keys()
-    assert "autograder.course.one" not in student_parts.parts(ROOT)
+    assert "autograder.course.one" not in modules()
 
 
 # ------------------------------------------------------------------------------ the Makefile
@@ -188,15 +205,14 @@ def test_students_install_the_core_and_their_extras(files: dict[str, bytes]) -> 
 # ------------------------------------------------------------------------------ it runs
 
 
-def test_it_knows_the_commands_of_students_alone(files: dict[str, bytes], tmp_path: Path) -> None:
-    folder, _ = release.write(files, "1.0", tmp_path)
+def test_it_knows_the_commands_of_students_alone(written: tuple[Path, Path]) -> None:
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
-    modules = [m for m in student_parts.parts(ROOT) if not m.endswith("__main__")]
-    script = f"import importlib\nfor m in {modules!r}:\n    importlib.import_module(m)\n"
+    imported = [m for m in modules() if not m.endswith("__main__")]
+    script = f"import importlib\nfor m in {imported!r}:\n    importlib.import_module(m)\n"
     for arguments in (["-c", script], ["-m", "autograder", "--help"]):
         done = subprocess.run(
             [sys.executable, *arguments],
-            cwd=folder,
+            cwd=written[0],
             env=environment,
             capture_output=True,
             text=True,
