@@ -130,11 +130,12 @@ def run(*arguments: object, encoding: str = "utf-8", **variables: str) -> Run:
         for name, value in ({"LAB_LANG": "en"} | variables).items():
             patch.setenv(name, value)
         status = main([str(argument) for argument in arguments])
-    said = []
-    for stream in (out, err):
-        stream.flush()
-        said.append(stream.buffer.getvalue().decode(encoding))
-    return Run(status, *said, Path())
+    return Run(status, _said(out), _said(err), Path())
+
+
+def _said(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    return stream.buffer.getvalue().decode(stream.encoding)  # type: ignore[attr-defined]
 
 
 def grade(source: Path, out: Path, *options: object, **variables: str) -> Run:
