@@ -43,11 +43,13 @@ def installed(folder: Path) -> Iterator[None]:
     (place / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
     # -P: a kernel does not find what stands beside this file.
     with subprocess.Popen(
-        [sys.executable, "-P", __file__, address], stdout=subprocess.PIPE
+        [sys.executable, "-P", __file__, address], stdout=subprocess.PIPE, start_new_session=True
     ) as server:
-        assert server.stdout is not None and server.stdout.readline() == b"ready\n"
-        yield
-        server.kill()
+        try:
+            assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+            yield
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)  # with a kernel that has not ended yet
 
 
 def _serve(address: str) -> None:

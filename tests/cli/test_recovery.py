@@ -31,7 +31,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in NAMES:
         shutil.copytree(EXAMPLES / name, folder / name)
     (folder / SLOW).mkdir()
-    slow = hand_ins.with_code(hand_ins.right(), "import time; time.sleep(0.01)")
+    slow = hand_ins.with_code(hand_ins.right(), "import time; time.sleep(0.02)")
     for name, text in slow.items():
         (folder / SLOW / name).write_text(text, encoding="utf-8")
     return folder
