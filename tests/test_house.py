@@ -5,20 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
-from autograder.authoring import audit
 from autograder.course import labfile
 
-LABS = [path.parent.name for path in sorted(labfile.LABS.glob("*/lab.toml"))]
+LABS = list(labfile.LABS.glob("*/lab.toml"))
 
 
 def test_types_hold() -> None:
-    command = [sys.executable, "-m", "mypy"]
+    expect_success("mypy")
+
+
+def test_every_lab_keeps_its_promises() -> None:
+    told = expect_success("autograder", "audit", "--jobs", "1")
+    assert told.count("promises kept, 0 broken, 0 not proved") == len(LABS)
+
+
+def expect_success(*module: str) -> str:
+    command = [sys.executable, "-m", *module]
     done = subprocess.run(command, cwd=labfile.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("lab", LABS)
-def test_a_lab_keeps_its_promises(lab: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit.run(lab) == 0, capsys.readouterr().out
+    return done.stdout

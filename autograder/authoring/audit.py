@@ -131,7 +131,7 @@ def run_all(jobs: int, names: Sequence[str] = (), promises: Sequence[Promise] = 
     """
     left = deque(names or (path.parent.name for path in sorted(labfile.LABS.glob("*/lab.toml"))))
     forks = sys.platform.startswith("linux")
-    context = multiprocessing.get_context("fork" if forks else "spawn")
+    context: Any = multiprocessing.get_context("fork" if forks else "spawn")
     if forks:
         _warm()
     at_work: dict[Any, str] = {}  # the lab, by the end of the pipe from its process
@@ -142,6 +142,7 @@ def run_all(jobs: int, names: Sequence[str] = (), promises: Sequence[Promise] = 
             context.Process(target=_tell, args=(left[0], promises, there)).start()
             there.close()  # so that the pipe ends when the process does
             at_work[here] = left.popleft()
+        end: Any
         for end in wait(list(at_work)):
             name = at_work.pop(end)
             try:

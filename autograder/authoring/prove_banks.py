@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autograder.authoring import fingerprints
-from autograder.authoring.answering import catalogue_of, sources_of, together, traces_of
-from autograder.authoring.pair_fingerprints import with_needs
+from autograder.authoring.answering import (
+    catalogue_of,
+    sources_of,
+    together,
+    traces_of,
+    with_needs,
+)
 from autograder.authoring.place import Place
 from autograder.diagnosis import bank
 from autograder.diagnosis.naming import NEAR

@@ -363,11 +363,16 @@ def ends_in(lab: str) -> audit.Promise:
     return audit.Promise("ends", lambda place: os._exit(3) if place.name == lab else [])
 
 
+def _waits(place: Place) -> list[str]:
+    time.sleep(0.2)
+    return []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_the_lines_of_each_lab_stay_together(capsys: pytest.CaptureFixture[str]) -> None:
     labs = ["lab1_foundations", LAB, "lab3_kv_cache"]
     broken = audit.Promise("breaks", lambda place: ["x"] if place.name == LAB else [])
-    slow = audit.Promise("is slow", lambda place: time.sleep(0.2) or [])
+    slow = audit.Promise("is slow", _waits)
     alone = audit.Promise("is alone", lambda place: [str(os.getpid())])
     assert audit.run_all(2, labs, [broken, slow]) == 1
     said = capsys.readouterr().out
@@ -388,11 +393,10 @@ def test_the_lines_of_each_lab_stay_together(capsys: pytest.CaptureFixture[str])
 
 
 def test_without_a_lab_all_are_audited(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-    monkeypatch.setattr(audit, "run_all", lambda jobs: asked.append(jobs) or 1)
-    monkeypatch.setattr(audit, "run", lambda lab: asked.append(lab) or 0)
-    assert [main(["audit", "--jobs", "3"]), main(["audit", "--lab", "2"])] == [1, 0]
-    assert asked == [3, "2"]
+    monkeypatch.setattr(audit, "run_all", lambda jobs: 100 + jobs)
+    monkeypatch.setattr(audit, "run", lambda lab: f"lab {lab}")
+    assert main(["audit", "--jobs", "3"]) == 103
+    assert main(["audit", "--lab", "2"]) == "lab 2"
 
 
 def test_an_unknown_lab_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
