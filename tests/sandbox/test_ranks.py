@@ -104,7 +104,7 @@ def initialise(): dist.init_process_group("gloo", init_method="tcp://127.0.0.1:2
 def some(): dist.new_group([0])
 def sent(x): dist.send(x, 1 - R())
 """
-LIMITS = Limits(cpu_seconds=1, wall_seconds=60)
+LIMITS = Limits(cpu_seconds=0.5, wall_seconds=60)
 X = Tensor.of(np.array([1.0, -2.0, 3.0, 8.0], np.float32))
 
 
@@ -221,7 +221,7 @@ def test_calls_that_do_not_match_are_named(kept: WorkerTransport, name: str) -> 
 
 @pytest.mark.parametrize(
     ("name", "text", "timed_out"),
-    [("die", "signal SIGABRT", False), ("leave", "exit status 0", False), ("spin", "1", True)],
+    [("die", "signal SIGABRT", False), ("leave", "exit status 0", False), ("spin", "0.5", True)],
 )
 def test_a_rank_that_is_lost_is_named(
     kept: WorkerTransport, name: str, text: str, timed_out: bool
