@@ -170,7 +170,8 @@ audit: $(READY_DEV)
 	@$(RUN) audit $(ALL_OR_LAB)
 
 # Types and the audits of all labs are tests like the others: tests/test_house.py.
-TESTS = $(PY) -m pytest -q -n $(JOBS)
+# Compiled modules are kept, also where somebody's environment says not to: commands start sooner.
+TESTS = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(JOBS) $(OPTIONS)
 
 tidy: $(READY_DEV)
 	$(PY) -m ruff check .

@@ -167,7 +167,9 @@ def _warm() -> None:
 
     nbformat and the syntax of all our code take two seconds.
     """
-    from autograder.authoring import notebooks, prove_scores  # noqa: F401
+    import nbformat.v4  # noqa: F401
+
+    from autograder.authoring import prove_scores  # noqa: F401
 
     deque(message_uses.uses(labfile.ROOT), maxlen=0)
     gc.freeze()  # pytest collects garbage as it ends, and need not look through all of this

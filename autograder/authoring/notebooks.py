@@ -17,12 +17,11 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import nbformat
-import nbformat.v4
+if TYPE_CHECKING:  # it takes two seconds to import: where a notebook is built
+    from nbformat import NotebookNode
 
-_v4: Any = nbformat.v4  # its functions carry no annotations
 _MARKER = re.compile(r"^# %%(?:\s+\[(?P<kind>[^\]]*)\])?(?:\s.*)?$")
 _MAGIC = re.compile(r"^# (?=%[a-z])")
 
@@ -36,25 +35,26 @@ class Cell:
     line: int
 
 
-def build(source: Path) -> nbformat.NotebookNode:
+def build(source: Path) -> NotebookNode:
     """The notebook that ``source`` describes: valid nbformat 4.5, without outputs.
 
     Raises:
         ValueError: the file is not in percent format (names file, line and the mending).
     """
+    import nbformat.v4
+
     seen: dict[str, int] = {}
     cells = []
+    v4: Any = nbformat.v4  # its functions carry no annotations
     for cell in parse(source):
-        make = _v4.new_markdown_cell if cell.kind == "markdown" else _v4.new_code_cell
+        make = v4.new_markdown_cell if cell.kind == "markdown" else v4.new_code_cell
         cells.append(make(cell.text, id=_cell_id(cell, seen)))
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"file_extension": ".py", "name": "python"},
     }
     # The minor version is set here, not left to the installed nbformat: it may move on to 4.6.
-    notebook: nbformat.NotebookNode = _v4.new_notebook(
-        cells=cells, metadata=metadata, nbformat_minor=5
-    )
+    notebook: NotebookNode = v4.new_notebook(cells=cells, metadata=metadata, nbformat_minor=5)
     nbformat.validate(notebook)
     return notebook
 
@@ -132,5 +132,8 @@ def _cell_id(cell: Cell, seen: dict[str, int]) -> str:
     return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
 
 
-def _text(notebook: nbformat.NotebookNode) -> str:
-    return f"{_v4.writes(notebook).rstrip()}\n"
+def _text(notebook: NotebookNode) -> str:
+    import nbformat.v4
+
+    v4: Any = nbformat.v4
+    return f"{v4.writes(notebook).rstrip()}\n"

@@ -62,7 +62,9 @@ def collect(folder: Path) -> Plan:
         ValueError: its checks cannot be collected (pytest says why on standard error).
     """
     collector = _Collector()
-    status = pytest.main(arguments(folder), plugins=[plugin, collector])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTEST_ADDOPTS", raising=False)  # options for somebody's own tests
+        status = pytest.main(arguments(folder), plugins=[plugin, collector])
     if collector.plan is None:
         raise ValueError(f"{folder / 'checks'}: pytest could not collect it (status {status})")
     return collector.plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from autograder.authoring.answering import traces_of
@@ -11,9 +12,12 @@ from autograder.harness.collected import collect
 from tests import tiny_lab
 
 
-def test_answers_are_computed_as_in_a_worker(tmp_path: Path) -> None:
+def test_answers_are_computed_as_in_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without oneDNN, whose bfloat16 differs; what runs in this process afterwards has it again."""
     before = torch.backends.mkldnn.enabled
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--of-another-plugin")  # has no business here
     plan = collect(tiny_lab.build(tmp_path / "lab9_doubling").folder)
     asking = tiny_lab.doing(other="import torch; return x * torch.backends.mkldnn.enabled")
     (item,) = traces_of(plan, asking)["lab9.other"].values()

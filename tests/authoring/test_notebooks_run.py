@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from autograder.authoring import notebooks, release
@@ -77,6 +76,7 @@ class Shown:
 
 def execute(home: Path, source: Path, *, magics: bool = True) -> list[Shown]:
     """Run a notebook from top to bottom in the students' copy ``home``; an error fails the test."""
+    import nbformat
     from nbclient import NotebookClient  # heavy: only where a notebook runs
 
     book: Any = nbformat.from_dict(notebooks.build(source))  # type: ignore[no-untyped-call]

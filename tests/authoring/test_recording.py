@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -89,16 +90,14 @@ def test_every_entry_is_answered_anew_at_some_commit(lab: Lab, first: Path) -> N
 
 
 def test_a_stale_entry_is_found_when_its_turn_comes(lab: Lab, first: Path, tmp_path: Path) -> None:
-    stale = Recording(tmp_path)
-    with RecordedEngine(lab, None, recording=stale) as engine:
-        engine.grade(HAND_INS)
-        (key,) = engine.keys({"wrong": HAND_INS["wrong"]}).values()
+    stale = Recording(Path(shutil.copytree(first, tmp_path / "stale")))
+    engine = RecordedEngine(lab, None, recording=never_due(tmp_path / "stale"))
+    (key,) = engine.keys({"wrong": HAND_INS["wrong"]}).values()
     entry = stale.get(key)
     entry["results"] = [{**one, "outcome": "passed"} for one in entry["results"]]
     stale.put(key, entry)
-    engine = RecordedEngine(lab, None, recording=never_due(tmp_path))
     assert outcome(engine.grade(HAND_INS)["wrong"]) is Outcome.PASSED  # as it stands there
-    due = next(r for n in range(500) if (r := Recording(tmp_path, str(n))).is_due(key))
+    due = next(r for n in range(500) if (r := Recording(stale.path.parent, str(n))).is_due(key))
     with (
         RecordedEngine(lab, None, recording=due) as engine,
         pytest.raises(StaleRecordingError, match=r"lab9_doubling: wrong: .*test_three"),

@@ -109,6 +109,7 @@ def reported(output: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_the_steps_run_and_report_points(repository: Path, tmp_path: Path) -> None:
     run(repository, tmp_path, "Install")
     installed = (tmp_path / "log").read_text(encoding="utf-8").splitlines()

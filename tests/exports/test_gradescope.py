@@ -260,6 +260,7 @@ def container(zipped: Path, tmp_path_factory: pytest.TempPathFactory) -> Contain
     return replace(made, installed=(folder / "log").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_setup_makes_an_environment_installs_and_tries_the_grader(container: Container) -> None:
     steps = [line.split() for line in container.installed.splitlines()]
     assert steps[1] == ["python3.13", "-m", "venv", container.variables["QWEN3_LABS_VENV"]]
@@ -282,6 +283,7 @@ def test_the_zip_holds_what_grades_one_lab_and_no_solution(zipped: Path) -> None
     assert b"BEGIN SOLUTION lab2.repeat_kv" not in whole
 
 
+@pytest.mark.slow
 def test_a_right_hand_in_has_every_point_less_what_lateness_costs(container: Container) -> None:
     document, stdout = container.grade(hand_ins.right())
     assert sum(test["score"] for test in document["tests"]) == 100
@@ -291,6 +293,7 @@ def test_a_right_hand_in_has_every_point_less_what_lateness_costs(container: Con
     assert "7 public" not in document["output"] and "hidden cases" in document["output"]
 
 
+@pytest.mark.slow
 def test_a_wrong_hand_in_is_told_why(container: Container) -> None:
     in_time = METADATA | {"created_at": "2026-10-12T10:00:00-07:00"}
     document, _ = container.grade(hand_ins.guessing(), in_time)
@@ -300,11 +303,13 @@ def test_a_wrong_hand_in_is_told_why(container: Container) -> None:
     assert failed and all(test["output"] for test in failed)
 
 
+@pytest.mark.slow
 def test_an_empty_hand_in_has_no_points_and_a_sentence(container: Container) -> None:
     document, _ = container.grade({}, "no metadata")
     assert document["score"] == 0 and "holds no files" in json.dumps(document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["python", "cases", "killed"])
 def test_a_fault_of_ours_is_no_zero_and_says_so(
     container: Container, tmp_path: Path, broken: str

@@ -10,11 +10,11 @@ from tests.fuzz import class_files, hand_ins, lab_files, messages, replies
 from tests.fuzz.profile import Tally, Target, fuzz
 
 INPUTS = 50_000  # at least, over the first four; of them at least half with one to three changes
-DECODER = Target("messages of a worker", messages.run, 450, 23_000)
-REPLIES = Target("replies to checks", replies.run, 350, 11_000)
-INTAKE = Target("hand-ins", hand_ins.run, 300, 12_000)
-LABS = Target("lab.toml", lab_files.run, 200, 5_000)
-RECORDS = Target("class.json", class_files.run, 150, 1_500)
+DECODER = Target("messages of a worker", messages.run, 180, 23_000)
+REPLIES = Target("replies to checks", replies.run, 140, 11_000)
+INTAKE = Target("hand-ins", hand_ins.run, 120, 12_000)
+LABS = Target("lab.toml", lab_files.run, 80, 5_000)
+RECORDS = Target("class.json", class_files.run, 60, 1_500)
 TARGETS = (DECODER, REPLIES, INTAKE, LABS, RECORDS)
 
 

@@ -17,7 +17,11 @@ from autograder.grading.engine import Engine, Options, kept_name
 from autograder.sandbox.kept import KeptTransport
 from tests.hand_ins import grade, hand_in, nothing_left_behind, outcomes, results
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+# Ranks by themselves: tests/sandbox/test_ranks.py, in `make check`.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="needs Linux"),
+]
 CHECKS = (
     "test_row_runs", "test_row_parity", "test_row_loader", "test_row_sum", "test_row_collectives",
     "test_qkv_runs", "test_qkv_on_ranks", "test_qkv_shapes",

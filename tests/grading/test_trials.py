@@ -140,6 +140,7 @@ def test_no_layer_is_needed_for_scores(open_ground: dict[str, Finding]) -> None:
 
 
 @needs_linux
+@pytest.mark.slow
 def test_loops_and_sleeps_end_by_themselves_where_no_deadline_ends_them() -> None:
     roomy = Limits(cpu_seconds=60, wall_seconds=60, memory_mib=256)
     found = tried(limits=roomy, trials=ENDING).findings

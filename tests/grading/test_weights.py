@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from autograder.cli.main import main
 from autograder.course import labfile
@@ -26,6 +25,8 @@ CHECKS = ("test_attention_real_weights", "test_mlp_real_weights")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Other sizes than the checkpoint on board: untied, bfloat16, in several shards."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM  # two seconds
+
     config = Qwen3Config(  # type: ignore[call-arg]
         vocab_size=211,
         hidden_size=80,

@@ -199,6 +199,7 @@ def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert problem(placed(tmp_path / "b.tar", rubbish), "").startswith("too_many")
 
 
+@pytest.mark.slow
 def test_a_million_members(tmp_path: Path) -> None:
     some, packing = header("x").tobuf() * 10_000, lzma.LZMACompressor(preset=0)
     data = b"".join(packing.compress(some) for _ in range(100)) + packing.flush()
