@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -38,15 +38,39 @@ MIND = "q_rotated = q * cos.to(q.dtype) + rotate_half(q) * sin.to(q.dtype)"
 CHINESE = "    能运行，并保持形状不变。"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    """A copy of everything that an audit reads."""
+State = dict[str, tuple[int, int]]  # size and time of every file
+
+
+def state_of(root: Path) -> State:
+    paths = (os.path.join(at, name) for at, _, names in os.walk(root) for name in names)
+    found = {path: os.stat(path) for path in paths}
+    return {path: (one.st_size, one.st_mtime_ns) for path, one in found.items()}
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
+    """A copy of everything that an audit reads, and how it was."""
+    root = tmp_path_factory.mktemp("copied")
     ignore = shutil.ignore_patterns("__pycache__", "tiny_qwen3")
     for name in ("labs", "solutions", "notebooks", "autograder"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignore)
+        shutil.copytree(ROOT / name, root / name, ignore=ignore)
     for path in ROOT.glob("README*.md"):
-        shutil.copy(path, tmp_path)
-    return Place(tmp_path, LAB)
+        shutil.copy2(path, root)
+    return root, state_of(root)
+
+
+@pytest.fixture
+def place(copied: tuple[Path, State]) -> Iterator[Place]:
+    """The copy, put back afterwards: what was compiled goes, too."""
+    root, before = copied
+    yield Place(root, LAB)
+    after = state_of(root)
+    for path in after.keys() - before.keys():
+        os.unlink(path)
+    for path in before:
+        if after.get(path) != before[path]:
+            shutil.copy2(ROOT / Path(path).relative_to(root), path)
+            assert state_of(Path(path).parent)[path] == before[path]
 
 
 def swap(file: str, old: str, new: str) -> Callable[[Path], object]:
