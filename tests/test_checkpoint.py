@@ -17,10 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from autograder.authoring import tiny_qwen3, tiny_qwen3_card
-from autograder.authoring.bits_per_byte import bits_per_byte
 from labs.given.checkpoint import CheckpointError, load_model, read_config
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,6 +44,8 @@ def _ours(folder: Path) -> nn.Module:
 
 
 def _theirs(folder: Path) -> nn.Module:
+    from transformers import AutoModelForCausalLM
+
     model: nn.Module = AutoModelForCausalLM.from_pretrained(
         folder, torch_dtype=torch.float32, attn_implementation="sdpa"
     )
@@ -62,22 +62,21 @@ def _logit_error(folder: Path, tokens: torch.Tensor) -> float:
     return _relative_error(_ours(folder)(tokens), _theirs(folder)(tokens).logits)
 
 
-def _held_out() -> tuple[torch.Tensor, int]:
+def _held_out() -> torch.Tensor:
     text = (TINY / "heldout.txt").read_text(encoding="utf-8")
     ids = Tokenizer.from_file(str(TINY / "tokenizer.json")).encode(text).ids
-    return torch.tensor(ids), len(text.encode())
+    return torch.tensor(ids)
 
 
 def test_tiny_checkpoint_gives_the_logits_of_transformers() -> None:
-    tokens, _ = _held_out()
-    assert _logit_error(TINY, tokens[: 2 * 150].view(2, 150)) <= 1e-5
+    assert _logit_error(TINY, _held_out()[: 2 * 150].view(2, 150)) <= 1e-5
 
 
 def test_a_wrong_attention_would_be_seen() -> None:
     """The comparison above can fail: one mistake that leaves the text fluent shows in it."""
     names = tiny_qwen3_card.patched(tiny_qwen3_card.VARIANTS["q_norm and k_norm after RoPE"])
     wrong = load_model(TINY, names["Qwen3Attention"], names["Qwen3MLP"])
-    tokens = _held_out()[0][None, :150]
+    tokens = _held_out()[None, :150]
     with torch.no_grad():
         assert _relative_error(wrong(tokens), _theirs(TINY)(tokens).logits) > 1e-2
 
@@ -85,6 +84,8 @@ def test_a_wrong_attention_would_be_seen() -> None:
 def test_tokenizer_loads_with_transformers_and_gives_the_same_ids() -> None:
     text = "Call me Ishmael.\n\n“Aye, sir,” said Queequeg—“the whale!”  A naïve 鲸 £5."
     plain = Tokenizer.from_file(str(TINY / "tokenizer.json"))
+    from transformers import AutoTokenizer
+
     theirs = AutoTokenizer.from_pretrained(TINY)
     assert theirs(text)["input_ids"] == plain.encode(text).ids
     assert theirs.decode(plain.encode(text).ids) == text
@@ -122,25 +123,24 @@ def test_weights_are_bfloat16_and_the_folder_is_small() -> None:
     assert norms and all(tensors[name].float().std() > 0.05 for name in norms)
 
 
+@cache
+def _measured(variant: str) -> tiny_qwen3_card.Row:
+    return tiny_qwen3_card.measure(TINY, variant)
+
+
 @pytest.mark.slow
 def test_bits_per_byte_are_as_good_as_the_card_says() -> None:
-    tokens, size = _held_out()
-    bits = bits_per_byte(_ours(TINY), tokens, size)
+    bits = _measured("right").bits_per_byte
     assert bits <= 1.95
     card = (TINY / "README.md").read_text(encoding="utf-8")
     found = re.search(r"\*\*([\d.]+) bits per byte\*\*", card)
     assert found and float(found[1]) == pytest.approx(bits, abs=2e-3)
 
 
-@cache
-def _perplexity(name: str) -> float:
-    return tiny_qwen3_card.measure(TINY, name).perplexity
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(tiny_qwen3_card.VARIANTS))
 def test_mistakes_cost_what_the_card_says(name: str) -> None:
-    factor = _perplexity(name) / _perplexity("right")
+    factor = _measured(name).perplexity / _measured("right").perplexity
     card = (TINY / "README.md").read_text(encoding="utf-8")
     found = re.search(rf"^\| {re.escape(name)} \| ([\d.]+) \|", card, re.MULTILINE)
     assert found and float(found[1]) == pytest.approx(factor, rel=0.02)
@@ -150,6 +150,8 @@ def test_mistakes_cost_what_the_card_says(name: str) -> None:
 
 def _make(folder: Path, *, tied: bool, dtype: torch.dtype, **save: Any) -> None:
     """Save a random Qwen3 of other sizes, every norm with weights of its own."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
     torch.manual_seed(7)
     settings: dict[str, Any] = tiny_qwen3.CONFIG | {
         "vocab_size": 83,
@@ -278,6 +280,6 @@ def test_a_broken_shard_is_named(tmp_path: Path) -> None:
 def test_a_repeated_tied_head_is_accepted(tmp_path: Path) -> None:
     shutil.copytree(TINY, tmp_path, dirs_exist_ok=True)
     _edit_tensors(tmp_path, lambda t: t.update({"lm_head.weight": t[EMBEDDING].clone()}))
-    tokens = _held_out()[0][None, :20]
+    tokens = _held_out()[None, :20]
     with torch.no_grad():
         assert torch.equal(_ours(tmp_path)(tokens), _ours(TINY)(tokens))

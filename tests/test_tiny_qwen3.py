@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM
 
 from autograder.authoring import tiny_qwen3, tiny_qwen3_card
 from autograder.authoring.bits_per_byte import bits_per_byte
@@ -53,12 +52,17 @@ def test_learning_rate_rises_and_falls() -> None:
 
 
 def test_one_step_of_training_leaves_a_checkpoint_and_its_card(tmp_path: Path) -> None:
-    heads = [f"CHAPTER {n}. T.\n\n" for n in range(1, 7)]
-    body = "".join(f"The {n * 7919 % 1000} whales swam past {n}.\n" for n in range(120))
+    lines = [f"The {n * 7919 % 1000} whales swam past {n}.\n" for n in range(120)]
+    # The last three are held out, and read a dozen times: two windows of them are enough.
+    chapters = [
+        f"CHAPTER {n}. T.\n\n" + "".join(lines[: 120 if n < 4 else 20]) for n in range(1, 7)
+    ]
     text = tmp_path / "text.txt"
-    text.write_text("\n\n".join(head + body for head in heads), encoding="utf-8")
+    text.write_text("\n\n".join(chapters), encoding="utf-8")
     out = tmp_path / "out"
     tiny_qwen3.train(text, out, steps=1)
+    from transformers import AutoModelForCausalLM
+
     theirs = AutoModelForCausalLM.from_pretrained(out, torch_dtype=torch.float32)
     parameters = json.loads((out / "training.json").read_text(encoding="utf-8"))["parameters"]
     assert sum(p.numel() for p in theirs.parameters()) == parameters

@@ -15,14 +15,16 @@ import math
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from autograder.authoring import tiny_qwen3_card
 from autograder.authoring.bits_per_byte import CONTEXT, bits_per_byte
+
+if TYPE_CHECKING:  # two seconds of import: where a model is made
+    from transformers import Qwen3ForCausalLM
 
 VOCAB = 1024
 BATCH = 10
@@ -110,7 +112,7 @@ def learning_rate(step: int, steps: int) -> float:
 
 def save(model: Qwen3ForCausalLM, tokenizer: Tokenizer, out: Path) -> None:
     """Write config, bfloat16 weights and tokenizer as Hugging Face reads them, 4.51 to 5.x."""
-    rounded = Qwen3ForCausalLM(model.config)
+    rounded = type(model)(model.config)
     rounded.load_state_dict(model.state_dict())
     rounded.bfloat16()
     rounded.save_pretrained(out)
@@ -137,6 +139,8 @@ def save(model: Qwen3ForCausalLM, tokenizer: Tokenizer, out: Path) -> None:
 
 def train(text_file: Path, out: Path, steps: int, seed: int = 0) -> None:
     """Train from scratch; every 300 steps, and at the end, a usable model lies in ``out``."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
     torch.manual_seed(seed)
     out.mkdir(parents=True, exist_ok=True)
     training, held_out = split(normalise(text_file.read_text(encoding="utf-8")))

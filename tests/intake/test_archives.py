@@ -162,7 +162,7 @@ def test_broken_pax_records(tmp_path: Path, records: bytes) -> None:
 
 
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    zeros = bytes(64 * MIB)
+    zeros = bytes(16 * MIB)
     tight = tarred({"zeros.bin": zeros, **GOOD}, mode="w:gz")
     assert len(tight) < MIB
     assert problem(placed(tmp_path / "a.tar.gz", tight), "").startswith("too_tight: a.tar.gz")
@@ -201,9 +201,8 @@ def test_too_many_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 def test_a_million_members(tmp_path: Path) -> None:
-    some, packing = header("x").tobuf() * 10_000, lzma.LZMACompressor(preset=0)
-    data = b"".join(packing.compress(some) for _ in range(100)) + packing.flush()
-    path = placed(tmp_path / "a.tar.xz", data)
+    some = lzma.compress(header("x").tobuf() * 10_000, preset=0)
+    path = placed(tmp_path / "a.tar.xz", some * 100)  # a hundred streams are one file
     start = time.process_time()
     assert problem(path, "").startswith(("too_many", "too_tight"))
     assert time.process_time() - start < 3

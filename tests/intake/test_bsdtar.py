@@ -96,7 +96,7 @@ def test_damaged_ones(tmp_path: Path) -> None:
 @needs_bsdtar
 def test_a_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bsdtar, "MAX_OUTPUT_BYTES", 8 * MIB)
-    laid(tmp_path / "src", {"zeros.py": bytes(32 * MIB)})
+    laid(tmp_path / "src", {"zeros.py": bytes(12 * MIB)})
     data = seven(tmp_path / "src")
     assert len(data) < MIB
     assert problem(placed(tmp_path / "a.7z", data), "").startswith("too_much")
