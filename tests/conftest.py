@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
+from tests.labs import is_left_out
+
 # Tests run side by side: a second thread of torch would only wait for its core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -50,8 +52,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name}")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Longest groups first; a group that is new is taken for a short one."""
+    """Longest groups first (a new one is short); what `make check` leaves out is slow."""
+    for item in items:
+        if is_left_out(item.nodeid):
+            item.add_marker(pytest.mark.slow)
     known = json.loads(DURATIONS.read_text(encoding="utf-8"))
     # By name, too: tests of one group are scattered where it has several modules.
     items.sort(key=lambda item: (-known.get(group := group_of(item.nodeid), 0), group))

@@ -21,8 +21,8 @@ from autograder.authoring.recording import (
 )
 from autograder.course.records import Lab, Outcome
 from autograder.harness.collected import collect
-from tests import tiny_lab
-from tests.proof.subject import changed_labs
+from tests import labs, tiny_lab
+from tests.labs import changed_labs
 
 HAND_INS = {"right": tiny_lab.right(), "wrong": tiny_lab.doing(three="return x")}
 
@@ -144,19 +144,19 @@ def test_check_proves_the_labs_that_differ(tmp_path: Path) -> None:
     for lab in ("lab1_foundations", "lab3_kv_cache", "lab4_tinyllm"):
         (tmp_path / "solutions" / lab).mkdir(parents=True)
         (tmp_path / "solutions" / lab / "mlp.py").write_text("1\n")
-    assert changed_labs(tmp_path) == set()  # no repository
+    assert changed_labs.__wrapped__(tmp_path) == set()  # no repository
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "first")
-    assert changed_labs(tmp_path) == set()  # nothing to compare with
+    assert changed_labs.__wrapped__(tmp_path) == set()  # nothing to compare with
     git("tag", "v1")
     (tmp_path / "solutions" / "lab3_kv_cache" / "mlp.py").write_text("2\n")
-    assert changed_labs(tmp_path) == {"lab3"}
+    assert changed_labs.__wrapped__(tmp_path) == {"lab3"}
     git("commit", "-qam", "second")
     (tmp_path / "solutions" / "lab4_tinyllm" / "new.py").write_text("3\n")
-    assert changed_labs(tmp_path) == {"lab3", "lab4"}
+    assert changed_labs.__wrapped__(tmp_path) == {"lab3", "lab4"}
     git("tag", "v2")
-    assert changed_labs(tmp_path) == {"lab4"}
+    assert changed_labs.__wrapped__(tmp_path) == {"lab4"}
 
 
 def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: Any) -> None:
@@ -178,3 +178,21 @@ def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: An
                 assert replace(other, vector=short.vector) == short
     with pytest.raises(TypeError):  # nothing of another hand-in is known
         answers.short(HAND_INS["right"])
+
+
+def test_proofs_of_other_labs_are_left_out(monkeypatch: Any) -> None:
+    monkeypatch.setattr(labs, "changed_labs", lambda: {"lab4"})
+    left_out = [
+        "tests/proof/test_lab6.py::test_work_that_nobody_can_count_is_no_zero",
+        "tests/proof/test_proof.py::test_a_slice_of_the_mistakes_is_caught[lab1]",
+        "tests/mutation/test_mutants.py::test_a_slice_of_the_mutants[lab3_kv_cache]",
+        "tests/styles/test_lab5_styles.py::test_there_are_enough_styles",
+        "tests/harness/test_odd_replies.py::test_any_answer[lab1-test_silu]",
+    ]
+    proved = [
+        *(name.replace("lab", "lab4 was lab") for name in left_out),
+        "tests/proof/test_proof.py::test_a_slice_of_the_mistakes_is_caught[lab2]",
+        "tests/proof/test_proof.py::test_the_examples_lose_what_their_names_say",
+        "tests/grading/test_lab1.py::test_ones_own_norm_passes",
+    ]
+    assert [name for name in (*left_out, *proved) if labs.is_left_out(name)] == left_out

@@ -15,15 +15,11 @@ from tests.mutation import kept
 from tests.mutation.equivalence import unlike
 from tests.mutation.mutants import Mutant, mutants_of
 from tests.mutation.run import WITHOUT, has_cases, judge, labs, left_out, run, short, sources_of
-from tests.proof.subject import with_lab
 
 LABS = labs()
 SLICE = 6
 THIRD = ("lab3", "lab4")  # all their mutants take too long here: make mutants-auto
-# In `make check` those that it proves.
-each_lab = pytest.mark.parametrize(
-    "lab", [pytest.param(lab, id=lab.name, marks=with_lab(short(lab.name))) for lab in LABS]
-)
+each_lab = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 
 
 def test_no_lab_is_left_out_without_a_word() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -106,38 +103,4 @@ def end_engines() -> None:
     _engines.close()
 
 
-def changed_labs(root: Path = labfile.ROOT) -> Collection[str]:
-    """Labs that differ from the last release tag, or from ``origin/main`` where there is none.
-
-    Returns:
-        Their short names; none where there is neither, or no git.
-    """
-
-    def git(*words: str) -> list[str]:
-        line = ["git", "-C", str(root), *words]
-        try:
-            return subprocess.run(line, capture_output=True, text=True, check=False).stdout.split()
-        except OSError:
-            return []
-
-    base = git("describe", "--tags", "--abbrev=0") or ["origin/main"]
-    places = ("labs", "solutions", "tests/styles", "tests/proof", "tests/mutation")
-    found = git("diff", "--name-only", *base, "--", *places)
-    found += git("ls-files", "--others", "--exclude-standard", "--", *places)
-    return {name for name in SUBJECTS if any(re.search(f"[/_]{name}[_./]", p) for p in found)}
-
-
-# What `make check` proves; `make check-all` proves every lab.
-CHECKED = sorted({"lab2", *changed_labs()})
-labs_of_check = pytest.mark.parametrize("subject", [SUBJECTS[n] for n in CHECKED], ids=CHECKED)
-
-
-def every_lab(test: Any) -> Any:
-    """Run a test for every lab, in ``make check-all``."""
-    labs = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
-    return pytest.mark.slow(labs(test))
-
-
-def with_lab(name: str) -> list[pytest.MarkDecorator]:
-    """Marks of a module about one lab: slow, unless `make check` proves that lab."""
-    return [] if name in CHECKED else [pytest.mark.slow]
+each_lab = pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)

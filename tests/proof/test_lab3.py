@@ -7,10 +7,9 @@ import pytest
 from autograder.course.load_lab import read_sources
 from autograder.course.records import CheckResult, Outcome
 from autograder.course.score import points_of
-from tests.proof.subject import SUBJECTS, with_lab
+from tests.proof.subject import SUBJECTS
 
 SUBJECT = SUBJECTS["lab3"]
-pytestmark = with_lab("lab3")
 NUMPY = """class Hidden(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.detach().float().numpy() @ self.weight.detach().float().numpy().T

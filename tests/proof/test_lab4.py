@@ -12,10 +12,9 @@ from autograder.course import labfile
 from autograder.course.load_lab import read_sources
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
-from tests.proof.subject import SUBJECTS, with_lab
+from tests.proof.subject import SUBJECTS
 
 LAB2, SUBJECT = SUBJECTS["lab2"], SUBJECTS["lab4"]
-pytestmark = with_lab("lab4")
 STAND_IN_POINTS = 82
 OWN = {"lab4.attention", "lab4.mlp", "lab4.past"}
 ANSWERS = """

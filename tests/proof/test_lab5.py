@@ -13,9 +13,8 @@ from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
-from tests.proof.subject import SUBJECTS, with_lab
+from tests.proof.subject import SUBJECTS
 
-pytestmark = with_lab("lab5")
 SUBJECT = SUBJECTS["lab5"]
 GIVEN = """
 import torch

@@ -8,9 +8,8 @@ from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, HandIn, Outcome
 from autograder.course.score import points_of
-from tests.proof.subject import SUBJECTS, with_lab
+from tests.proof.subject import SUBJECTS
 
-pytestmark = with_lab("lab6")
 SUBJECT = SUBJECTS["lab6"]
 COUNTED = {"test_flash_growth", "test_flash_skips"}
 # The same tiles, with every product made by numpy: right, linear, and nothing of it to be seen.

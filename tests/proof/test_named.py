@@ -9,7 +9,7 @@ import pytest
 from tests.proof import other
 from tests.proof.combined import Judge, Judged, drawn
 from tests.proof.naming import unnamed, wrongly_named
-from tests.proof.subject import SUBJECTS, Subject, every_lab
+from tests.proof.subject import SUBJECTS, Subject, each_lab
 
 LAB2 = SUBJECTS["lab2"]
 
@@ -48,11 +48,13 @@ def test_a_few_pairs_of_mistakes_are_named() -> None:
     expect_pairs(combined(LAB2, 2, 30))
 
 
-@every_lab
+@pytest.mark.slow
+@each_lab
 def test_pairs_of_mistakes_are_named(subject: Subject) -> None:
     expect_pairs(combined(subject, 2, 300 if subject is LAB2 else 80))
 
 
-@every_lab
+@pytest.mark.slow
+@each_lab
 def test_three_mistakes_at_once_get_no_wrong_name(subject: Subject) -> None:
     assert combined(subject, 3, 200 if subject is LAB2 else 50).wrong == ()

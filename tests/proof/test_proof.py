@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from autograder.course import labfile
 from autograder.course.load_lab import read_sources
 from autograder.course.records import HandIn, Outcome
@@ -16,7 +18,7 @@ from autograder.course.score import points_of
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.misconceptions import Entry
 from tests.proof.naming import unnamed, wrongly_named
-from tests.proof.subject import SUBJECTS, Subject, every_lab, labs_of_check
+from tests.proof.subject import SUBJECTS, Subject, each_lab
 
 EXAMPLES = labfile.ROOT / "examples" / "submissions"
 
@@ -38,12 +40,13 @@ def expect_100(subject: Subject, styles: Sequence[Path]) -> None:
     assert {h.student for h in graded.values() if h.findings} == set()  # no false alarm
 
 
-@labs_of_check
+@each_lab
 def test_some_right_styles_score_100(subject: Subject) -> None:
     expect_100(subject, subject.styles[::4])
 
 
-@every_lab
+@pytest.mark.slow
+@each_lab
 def test_every_right_style_scores_100(subject: Subject) -> None:
     expect_100(subject, subject.styles)
 
@@ -99,14 +102,15 @@ def wrong(subject: Subject, mistakes: Iterable[Entry]) -> dict[str, dict[str, st
     return {m.id: misconceptions.apply(m, subject.sources) for m in mistakes}
 
 
-@labs_of_check
+@each_lab
 def test_a_slice_of_the_mistakes_is_caught(subject: Subject) -> None:
     chosen = subject.mistakes[:: 6 if subject is LAB2 else 10]
     assert len(chosen) >= 9
     expect_caught(subject, subject.grade(wrong(subject, chosen)), chosen)
 
 
-@every_lab
+@pytest.mark.slow
+@each_lab
 def test_every_mistake_is_caught(subject: Subject) -> None:
     graded = subject.grade(wrong(subject, subject.mistakes))
     expect_caught(subject, graded, subject.mistakes)
