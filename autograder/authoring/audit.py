@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import io
 import multiprocessing
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -142,8 +143,8 @@ def run_all(jobs: int, names: Sequence[str] = (), promises: Sequence[Promise] = 
             context.Process(target=_tell, args=(left[0], promises, there)).start()
             there.close()  # so that the pipe ends when the process does
             at_work[here] = left.popleft()
-        end: Any
-        for end in wait(list(at_work)):
+        ready: list[Any] = wait(list(at_work))
+        for end in ready:
             name = at_work.pop(end)
             try:
                 text, broken = end.recv()
@@ -157,6 +158,7 @@ def run_all(jobs: int, names: Sequence[str] = (), promises: Sequence[Promise] = 
 def _tell(name: str, promises: Sequence[Promise], end: Connection) -> None:
     """Audit a lab, and send what would be printed and the status."""
     torch.set_num_threads(1)  # more would get in the way of the lab beside it
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # as in the judge
     with redirect_stdout(io.StringIO()) as lines:
         broken = run(name, promises)
     end.send((lines.getvalue(), broken))
@@ -165,13 +167,15 @@ def _tell(name: str, promises: Sequence[Promise], end: Connection) -> None:
 def _warm() -> None:
     """Import and read what every lab needs; compute nothing, as a fork is without torch's threads.
 
-    nbformat and the syntax of all our code take two seconds.
+    nbformat and the syntax of all our code take two seconds. What fails here does so again under
+    the promise that it breaks.
     """
-    import nbformat.v4  # noqa: F401
+    with suppress(Exception):
+        import nbformat.v4  # noqa: F401
 
-    from autograder.authoring import prove_scores  # noqa: F401
+        from autograder.authoring import prove_scores  # noqa: F401
 
-    deque(message_uses.uses(labfile.ROOT), maxlen=0)
+        deque(message_uses.uses(labfile.ROOT), maxlen=0)
     gc.freeze()  # pytest collects garbage as it ends, and need not look through all of this
 
 

@@ -382,21 +382,21 @@ def test_it_goes_on_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.run("2", promises[2:]) == 0
 
 
+def late(place: Place) -> list[str]:
+    time.sleep(0.2)
+    return []
+
+
 def ends_in(lab: str) -> audit.Promise:
     """A promise of which the process of one lab does not come back."""
     return audit.Promise("ends", lambda place: os._exit(3) if place.name == lab else [])
-
-
-def _waits(place: Place) -> list[str]:
-    time.sleep(0.2)
-    return []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_the_lines_of_each_lab_stay_together(capsys: pytest.CaptureFixture[str]) -> None:
     labs = ["lab1_foundations", LAB, "lab3_kv_cache"]
     broken = audit.Promise("breaks", lambda place: ["x"] if place.name == LAB else [])
-    slow = audit.Promise("is slow", _waits)
+    slow = audit.Promise("is slow", late)
     alone = audit.Promise("is alone", lambda place: [str(os.getpid())])
     assert audit.run_all(2, labs, [broken, slow]) == 1
     said = capsys.readouterr().out
@@ -417,10 +417,10 @@ def test_the_lines_of_each_lab_stay_together(capsys: pytest.CaptureFixture[str])
 
 
 def test_without_a_lab_all_are_audited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "run_all", lambda jobs: 100 + jobs)
-    monkeypatch.setattr(audit, "run", lambda lab: f"lab {lab}")
-    assert main(["audit", "--jobs", "3"]) == 103
-    assert main(["audit", "--lab", "2"]) == "lab 2"
+    monkeypatch.setattr(audit, "run_all", lambda jobs: 10 + jobs)
+    monkeypatch.setattr(audit, "run", lambda lab: 20 + int(lab))
+    assert main(["audit", "--jobs", "3"]) == 13
+    assert main(["audit", "--lab", "2"]) == 22
 
 
 def test_an_unknown_lab_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
