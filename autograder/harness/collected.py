@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from autograder.harness.plan import Plan, Trial
 
 # Nothing outside of the lab takes part: no settings of the folder, no plugin, no cache.
 QUIET = ("--assert=plain", "--capture=no", "-p", "no:cacheprovider", "-p", "no:terminal")
+QUIET += ("-p", "no:unraisableexception")  # it collects garbage several times, for nothing
 
 
 def arguments(folder: Path, more: Sequence[str] = ()) -> list[str]:
@@ -62,9 +64,14 @@ def collect(folder: Path) -> Plan:
         ValueError: its checks cannot be collected (pytest says why on standard error).
     """
     collector = _Collector()
+    before = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTEST_ADDOPTS", raising=False)  # options for somebody's own tests
         status = pytest.main(arguments(folder), plugins=[plugin, collector])
+    # pytest knows them by names that the files of another lab have, too.
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
+            del sys.modules[name]
     if collector.plan is None:
         raise ValueError(f"{folder / 'checks'}: pytest could not collect it (status {status})")
     return collector.plan

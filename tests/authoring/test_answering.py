@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from autograder.authoring.answering import traces_of
+from autograder.course import labfile
 from autograder.harness.collected import collect
 from tests import tiny_lab
 
@@ -23,3 +24,14 @@ def test_answers_are_computed_as_in_a_worker(
     (item,) = traces_of(plan, asking)["lab9.other"].values()
     assert not item.values.any()
     assert torch.backends.mkldnn.enabled is before
+
+
+def test_two_labs_are_collected_in_one_process() -> None:
+    """Files of checks have the same names in several labs, and pytest knows modules by name."""
+    found = sorted(labfile.LABS.glob("*/checks/test_mlp.py"))[:2]
+    assert len(found) == 2
+    for path in found:
+        trials = [one for group in collect(path.parents[1]).trials.values() for one in group]
+        files = {Path(one.run.__code__.co_filename) for one in trials}
+        assert path in files
+        assert {file.parent for file in files} == {path.parent}
