@@ -13,8 +13,9 @@ from autograder.harness import plugin
 from autograder.harness.plan import Plan, Trial
 
 # Nothing outside of the lab takes part: no settings of the folder, no plugin, no cache.
-QUIET = ("--assert=plain", "--capture=no", "-p", "no:cacheprovider", "-p", "no:terminal")
-QUIET += ("-p", "no:unraisableexception")  # it collects garbage several times, for nothing
+# The last plugin collects garbage several times, for nothing.
+WITHOUT = ("cacheprovider", "terminal", "unraisableexception")
+QUIET = ("--assert=plain", "--capture=no", *(f"-pno:{name}" for name in WITHOUT))
 
 
 def arguments(folder: Path, more: Sequence[str] = ()) -> list[str]:
