@@ -71,7 +71,7 @@ menu help:
 	@echo "              make mutants [LAB=2]       every known mistake is caught and named"
 	@echo "              make mutants-auto LAB=2    small changes to the solutions, all graded"
 
-# Test processes at a time; the tests of a module, or of a lab's proofs, stay in one.
+# Test processes at a time. The tests of a module, or of a lab's proofs, stay in one.
 JOBS ?= 2
 # </instructors>
 

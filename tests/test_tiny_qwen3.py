@@ -51,6 +51,7 @@ def test_learning_rate_rises_and_falls() -> None:
     assert rates[-1] == pytest.approx(tiny_qwen3.PEAK_LR / 100, rel=0.01)
 
 
+@pytest.mark.slow
 def test_one_step_of_training_leaves_a_checkpoint_and_its_card(tmp_path: Path) -> None:
     lines = [f"The {n * 7919 % 1000} whales swam past {n}.\n" for n in range(120)]
     # The last three are held out, and read a dozen times: two windows of them are enough.

@@ -47,7 +47,9 @@ def rows(run: Run) -> dict[str, dict[str, str]]:
     return {row["student_id"]: row for row in csv.DictReader(io.StringIO(text))}
 
 
-@pytest.mark.parametrize(("attempt", "points"), [("last", 72), ("best", 100)])
+@pytest.mark.parametrize(
+    ("attempt", "points"), [pytest.param("last", 72, marks=pytest.mark.slow), ("best", 100)]
+)
 def test_a_download_is_graded_as_it_came(tmp_path: Path, attempt: str, points: int) -> None:
     source = gradescope_like(tmp_path / "export.zip")
     listed = tmp_path / "roster.csv"

@@ -121,7 +121,7 @@ def test_chat_says_what_is_wrong_in_one_language(
     assert one_language(capsys.readouterr().err, language)
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("language", ["zh", pytest.param("en", marks=pytest.mark.slow)])
 def test_debug_says_sentences_in_one_language(
     language: str,
     tmp_path: Path,

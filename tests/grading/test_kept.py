@@ -21,7 +21,11 @@ from tests import tiny_lab
 from tests.engines import tiny, warm
 from tests.hand_ins import grade, hand_in, nothing_left_behind, outcomes, results
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+# In `make check`: rescoring from kept outputs, tests/cli/test_recovery.py.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="needs Linux"),
+]
 HAND_INS = {
     "right": tiny_lab.right(),
     "wrong": tiny_lab.doing(two="print('tripled'); return 3 * x", four="return 2.1 * x"),

@@ -89,6 +89,7 @@ def names(trial: Trial) -> list[str]:
 # ---------------------------------------------------------------- each trial can break
 
 
+@pytest.mark.slow
 @needs_linux
 @pytest.mark.parametrize("trial", STAYING, ids=lambda trial: trial.name)
 def test_every_way_works_where_nothing_stops_it(
@@ -104,12 +105,14 @@ def test_every_way_works_where_nothing_stops_it(
         assert finding.state is State.BROKE
 
 
+@pytest.mark.slow
 @needs_linux
 @pytest.mark.parametrize("name", ["orphan", "runaway"])
 def test_probes_break_where_nothing_stops_them(open_ground: dict[str, Finding], name: str) -> None:
     assert open_ground[name].state is State.BROKE
 
 
+@pytest.mark.slow
 @needs_linux
 def test_answers_and_memory_are_really_found(open_ground: dict[str, Finding]) -> None:
     ways = {way.name: way.evidence for way in open_ground["answers"].ways}
@@ -120,6 +123,7 @@ def test_answers_and_memory_are_really_found(open_ground: dict[str, Finding]) ->
             assert seen[name].evidence.startswith("canary-")
 
 
+@pytest.mark.slow
 @needs_linux
 def test_what_worked_is_seen_from_outside_too(open_ground: dict[str, Finding]) -> None:
     def seen(trial: str, sign: str) -> set[str]:
@@ -132,6 +136,7 @@ def test_what_worked_is_seen_from_outside_too(open_ground: dict[str, Finding]) -
     assert seen("local_sockets", "it arrived") == {"unix_send"}
 
 
+@pytest.mark.slow
 @needs_linux
 def test_no_layer_is_needed_for_scores(open_ground: dict[str, Finding]) -> None:
     """What protects them is that nobody compares in the student's process."""
@@ -245,6 +250,7 @@ def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
     yield found
 
 
+@pytest.mark.slow
 @needs_linux
 @pytest.mark.parametrize("trial", FORGERIES, ids=lambda trial: trial.name)
 def test_without_a_border_between_processes_a_forgery_works(

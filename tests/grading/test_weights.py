@@ -15,6 +15,7 @@ from autograder.course.records import Outcome
 from autograder.report.record import from_json
 from tests.engines import fill
 
+pytestmark = pytest.mark.slow  # optional, and worth no points
 LAB = labfile.load(labfile.find_lab("2"))
 SOLUTION = labfile.SOLUTIONS / LAB.name
 WRONG = labfile.ROOT / "examples" / "submissions" / "dan_tiled_kv_heads"
@@ -79,7 +80,6 @@ def test_right_hand_ins_pass_on_real_weights_and_wrong_ones_do_not(
     assert found["wrong"]["test_mlp_real_weights"] is Outcome.PASSED
 
 
-@pytest.mark.slow
 def test_spawned_workers_read_the_weights_themselves(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

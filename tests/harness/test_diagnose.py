@@ -99,6 +99,7 @@ def test_diagnosis_is_not_asked_for_what_passes() -> None:
         assert found == ()
 
 
+@pytest.mark.slow
 def test_code_that_behaves_otherwise_when_it_is_followed_changes_nothing(engine: Engine) -> None:
     # What torch makes is followed by a mode on its stack, which anybody can see.
     look = "import torch.overrides as o\n        modes = o._get_current_function_mode_stack()\n"
