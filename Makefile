@@ -71,8 +71,9 @@ menu help:
 	@echo "              make mutants [LAB=2]       every known mistake is caught and named"
 	@echo "              make mutants-auto LAB=2    small changes to the solutions, all graded"
 
-# Test processes at a time. The tests of a module, or of a lab's proofs, stay in one.
-JOBS ?= 2
+# Test processes at a time: one more than two cores, since tests of processes wait a lot. The tests
+# of a module, or of a lab's proofs, stay in one.
+JOBS ?= 3
 # </instructors>
 
 # An environment of yours keeps its torch: pip only adds what is missing.
@@ -181,8 +182,6 @@ tidy: $(READY_DEV)
 check: tidy
 	$(TESTS) -m "not slow"
 
-# One process more: the tests that only this target runs wait a lot.
-check-all: JOBS = 3
 check-all: tidy
 	$(TESTS)
 
