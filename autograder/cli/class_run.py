@@ -193,14 +193,16 @@ class ClassRun:
         open_ones: dict[str, Submission],
     ) -> Iterator[Submission]:
         """Those that have to be graded; with ``--resume`` the others are taken from the book."""
-        for entry in self._entries:
-            submission = intake.read(entry, self._lab)
-            known = book.known(submission) if self._wanted.resume else None
-            if known is not None and (not self._wanted.keep_outputs or self._kept_of(submission)):
-                self._take(known)
-                continue
-            open_ones[submission.student] = submission
-            yield submission
+        with intake.fenced() as read:
+            for entry in self._entries:
+                submission = read(entry, self._lab)
+                known = book.known(submission) if self._wanted.resume else None
+                kept = not self._wanted.keep_outputs or self._kept_of(submission)
+                if known is not None and kept:
+                    self._take(known)
+                    continue
+                open_ones[submission.student] = submission
+                yield submission
 
     def _kept_of(self, submission: Submission) -> bool:
         """Whether outputs of these very files are kept."""

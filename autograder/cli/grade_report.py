@@ -18,10 +18,11 @@ from autograder.grading import outfolder, overrides, report_form
 from autograder.grading.report_form import Form
 from autograder.grading.report_marks import graded
 from autograder.grading.versions import versions
-from autograder.intake import attempts, roster
+from autograder.intake import Entry, attempts, roster
 from autograder.intake.enrolment import Enrolment
 from autograder.report import write
 from autograder.report.table import ClassTable
+from autograder.sandbox.fence import Fence, FenceError
 
 RUBRIC = "rubric.md"
 OPEN = "overrides.open.toml"
@@ -61,12 +62,9 @@ def run(
         entries = attempts.last(survey.entries)
         outfolder.same_class(out, lab.name, {entry.student for entry in entries})
         decided = overrides.read(out / overrides.NAME, lab)
-        hand_ins = [
-            overrides.applied(
-                enrolment.completed(marked(graded(form, intake.read(entry, lab)))), decided
-            )
-            for entry in entries
-        ]
+        with Fence() as fence:
+            read = [_fenced(fence, form, entry) for entry in entries]
+        hand_ins = [overrides.applied(enrolment.completed(marked(one)), decided) for one in read]
         missing = roster.missing(people, survey.entries)
         # Nothing of a report is run, so nothing has to be isolated.
         record = ClassRecord(
@@ -80,6 +78,17 @@ def run(
         print(table.text(record.isolation, missing))
         say(language, "written", out=out, files=", ".join([*files, RUBRIC, OPEN]))
         return human.said(language, survey.remarks)
+
+
+def _fenced(fence: Fence, form: Form, entry: Entry) -> HandIn:
+    try:
+        return fence(_graded, form, entry)
+    except FenceError as error:
+        return graded(form, intake.unread(entry, error))
+
+
+def _graded(form: Form, entry: Entry) -> HandIn:
+    return graded(form, intake.read(entry, form.lab))
 
 
 def rubric(form: Form, language: str) -> str:

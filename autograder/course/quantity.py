@@ -6,8 +6,10 @@ Three kinds: ``count`` (things; K, M, B or 万, 亿 may follow), ``bytes`` (a un
 
 from __future__ import annotations
 
+import math
 import re
 
+_MOST_SIGNS = 80  # of one answer; as many digits still are a float
 KINDS = ("count", "bytes", "ratio", "choice")
 _NUMBER = re.compile(
     r"[-+]?\d[\d,，_']*(?:\.\d+)?(?:e[-+]?\d+|\s*[x×*]\s*10\s*\^?\s*[-+]?\d+)?", re.I
@@ -36,8 +38,18 @@ def parse(text: str, kind: str) -> float:
     """The number in base units: things, bytes, or a plain ratio.
 
     Raises:
-        QuantityError: ``empty``, ``no_number``, ``no_unit`` (bytes need one) or ``unit``.
+        QuantityError: ``empty``, ``no_number``, ``no_unit`` (bytes need one), ``unit``, or
+            ``too_long``: more signs, or a larger number, than any answer has.
     """
+    if len(text) > _MOST_SIGNS:
+        raise QuantityError("too_long")
+    found = _parsed(text, kind)
+    if not math.isfinite(found):
+        raise QuantityError("too_long")
+    return found
+
+
+def _parsed(text: str, kind: str) -> float:
     text = _ABOUT.sub("", text.strip("_`* \t"))
     if not text:
         raise QuantityError("empty")

@@ -158,6 +158,12 @@ class CheckResult:
     frames: tuple[Frame, ...] = ()
 
 
+def unread(problem: Message) -> CheckResult:
+    """What a check gets whose file could not be read: no points; no grade where we failed."""
+    ours = problem.key == "intake.reading_broken"
+    return CheckResult("", Outcome.NOT_GRADED if ours else Outcome.FAILED, problem)
+
+
 @dataclass(frozen=True)
 class Student:
     """A person who handed in, as the course system names them; empty where it does not."""

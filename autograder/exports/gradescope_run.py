@@ -58,7 +58,9 @@ def _document(lab: Lab, settings: Settings, root: Path, source: Path) -> dict[st
     began = time.monotonic()
     student, origin = gradescope_metadata.read(root / "submission_metadata.json")
     entry = intake.Entry(student, root / "submission", origin=origin)
-    record = _graded(lab, settings, source, intake.read(entry, lab))
+    with intake.fenced() as read:
+        submission = read(entry, lab)
+    record = _graded(lab, settings, source, submission)
     hand_in = record.hand_ins[0]
     if settings.rules is not None:
         hand_in = Clock(settings.rules).timed(hand_in)

@@ -78,12 +78,13 @@ def _hand_ins(entries: Sequence[Entry], lab: Lab, folder: Path) -> tuple[int, li
     folder.mkdir(parents=True)
     nothing: list[str] = []
     part: list[str] = []
-    for entry in entries:
-        files = intake.read(entry, lab).files  # only the lab's, by plain name
-        if files:
-            _files(folder / entry.student, files)
-        if len(files) < len(lab.files):
-            (part if files else nothing).append(entry.student)
+    with intake.fenced() as read:
+        for entry in entries:
+            files = read(entry, lab).files  # only the lab's, by plain name
+            if files:
+                _files(folder / entry.student, files)
+            if len(files) < len(lab.files):
+                (part if files else nothing).append(entry.student)
     left = {"bundle_nothing": nothing, "bundle_part": part}
     remarks = [Message(f"export.{key}", {"who": listed(who)}) for key, who in left.items() if who]
     return len(entries) - len(nothing), remarks

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from autograder.course.answer_fields import Field, fields
 from autograder.course.quantity import QuantityError, parse
-from autograder.course.records import CheckResult, HandIn, Message, Outcome, Submission
+from autograder.course.records import CheckResult, HandIn, Message, Outcome, Submission, unread
 from autograder.grading.engine import digests
 from autograder.grading.report_form import Answer, Form
 
@@ -18,7 +18,7 @@ def graded(form: Form, submission: Submission) -> HandIn:
     results = []
     for check in form.lab.checks:
         if problem is not None:
-            result = CheckResult("", Outcome.FAILED, problem)
+            result = unread(problem)
         elif check.name in form.answers:
             result = _number(form.answers[check.name], written, form.tolerance)
         else:

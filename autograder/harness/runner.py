@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autograder.course.records import Check, CheckResult, Message, Outcome
+from autograder.course.records import Check, CheckResult, Message, Outcome, unread
 from autograder.diagnosis.items import Answer
 from autograder.harness import explain
 from autograder.harness.checks import CheckFailed, NotCounted
@@ -19,6 +19,7 @@ from autograder.sandbox.student import Student, StudentError
 from autograder.sandbox.transport import CheckTransport
 
 KEPT_LINES = 30  # of a student's own prints
+MOST_KEPT = 128 << 20  # bytes of answers that mistakes are looked for in; a right one has a tenth
 _ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'")
 
 
@@ -35,6 +36,7 @@ class Runner:
         self._only: set[str] = set()
         self._prints_shown = False
         self.answers: list[Answer] = []  # to public cases
+        self._room = MOST_KEPT
         self.operators: set[str] = set()
 
     def run(self, problems: dict[str, Message], only: set[str]) -> tuple[CheckResult, ...]:
@@ -108,7 +110,7 @@ class Runner:
         """Import a file once by itself: what ends that settles every check that needs it."""
         problem = problems.get(file) or problems.get("")
         if problem is not None:
-            return CheckResult("", Outcome.FAILED, problem)
+            return unread(problem)
         student = Student(self._transport)
         student.import_file(file)
         try:
@@ -210,7 +212,8 @@ class Runner:
         except Exception as error:
             return explain.fault(error)
         finally:
-            if answered:
+            self._room -= student.bytes if answered else 0
+            if answered and self._room >= 0:
                 self.answers.append(Answer(trial.check, case, student.asked, ended))
 
     def _raised(self, error: StudentError, case: Case, check: str) -> CheckResult:

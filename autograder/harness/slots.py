@@ -14,9 +14,11 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from autograder.sandbox import rlimits
 from autograder.sandbox.jail import die_with_parent
 from autograder.sandbox.link import ended
 
+MEMORY_BYTES = 3 << 30  # beyond what it is forked with; a message takes 64 MiB
 HAND_INS_PER_JUDGE = 100  # then a new one is forked: nothing of ours can grow without end
 
 Work = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -39,6 +41,7 @@ class Slot:
             code = 1
             try:
                 die_with_parent()
+                rlimits.cap_memory(MEMORY_BYTES)
                 for stream in streams:
                     os.close(stream)
                 for sock in (self.socket, *(other.socket for other in others)):

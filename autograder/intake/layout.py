@@ -13,6 +13,7 @@ from autograder.intake.hand_in_places import HandInPlace, Layout, by_names, down
 from autograder.intake.names import readable
 from autograder.intake.timestamps import iso
 from autograder.intake.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind
+from autograder.sandbox.fence import Fence, FenceError
 
 _WRAPPERS = 4  # folders around the class that are gone into
 _STEPS = {"source", "release", "submitted", "autograded", "feedback", "solution", "downloaded"}
@@ -117,7 +118,7 @@ def _gradescope(place: ClassFolder, folder: str, children: list[Found], lab: Lab
     try:
         if data is None:
             raise ValueError("not readable")
-        known = gradescope.parse(data)
+        known = metadata(data)
     except ValueError as error:
         layout = by_names([one for one in children if one.name != METADATA], lab, None)
         remark = Message("intake.metadata_unread", {"path": path, "text": str(error)})
@@ -144,6 +145,19 @@ def _gradescope(place: ClassFolder, folder: str, children: list[Found], lab: Lab
                 )
             )
     return Layout(tuple(hand_ins), tuple(strays))
+
+
+def metadata(data: bytes) -> dict[str, gradescope.Submitted]:
+    """The metadata of an export, read in a process of its own: libyaml nests without an end.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        with Fence() as fence:
+            return fence(gradescope.parse, data)
+    except FenceError as error:
+        raise ValueError(error.text.removeprefix("ValueError: ") or error.why) from None
 
 
 def _nbgrader(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from importlib import import_module
 from typing import Any
 
@@ -14,11 +14,7 @@ from autograder.intake.tree import MAX_DEPTH, MAX_NOTEBOOK_BYTES, Found, Kind, T
 
 MAX_NOTEBOOKS = 8  # of one hand-in that are looked into
 
-# As IPython reads it: an option before the name appends. `%%file` is its older name.
-_WRITEFILE = re.compile(
-    r"%%(?:writefile|file)[ \t]+(?P<append>(?:-a|--append)[ \t]+)?"
-    r"""(?P<quote>["']?)(?P<path>[^"'\n]+?)(?P=quote)[ \t]*(?:\n|$)"""
-)
+_BLANKS = " \t"
 
 
 def sources(text: str, name: str) -> dict[str, str]:
@@ -29,20 +25,47 @@ def sources(text: str, name: str) -> dict[str, str]:
     Raises:
         RefusedError: no notebook, or a file grows over the cap of a source file.
     """
-    files: dict[str, str] = {}
+    files: dict[str, list[str]] = {}
     # Loading nbformat takes a second, which most notebooks are not worth.
     if "%%" not in text and '"cells"' in text:
-        return files
+        return {}
+    sizes: Counter[str] = Counter()
     for cell in _cells(text, name):
-        code = cell.lstrip("\n")
-        if match := _WRITEFILE.match(code):
-            file = match["path"].strip().replace("\\", "/").rsplit("/", 1)[-1]
-            body = code[match.end() :]
-            body += "" if body.endswith("\n") or not body else "\n"
-            files[file] = files.get(file, "") + body if match["append"] else body
-            if len(files[file]) > MAX_SOURCE_BYTES:
-                raise RefusedError("too_big", file=shown(file), limit=MAX_SOURCE_BYTES >> 10)
-    return files
+        first, _, body = cell.lstrip("\n").partition("\n")
+        if (written := _written(first)) is None:
+            continue
+        path, append = written
+        file = path.replace("\\", "/").rsplit("/", 1)[-1]
+        if not append:
+            files[file], sizes[file] = [], 0
+        body += "" if body.endswith("\n") or not body else "\n"
+        files.setdefault(file, []).append(body)
+        sizes[file] += len(body)
+        if sizes[file] > MAX_SOURCE_BYTES:
+            raise RefusedError("too_big", file=shown(file), limit=MAX_SOURCE_BYTES >> 10)
+    return {file: "".join(parts) for file, parts in files.items()}
+
+
+def _written(line: str) -> tuple[str, bool] | None:
+    """The path that a cell with this first line writes, and whether it appends.
+
+    As IPython reads it: an option before the name appends; `%%file` is its older name.
+    """
+    magic, rest = _word(line)
+    if magic not in ("%%writefile", "%%file"):
+        return None
+    option, after = _word(rest)
+    append = option in ("-a", "--append") and bool(after)
+    path = after if append else rest
+    if len(path) > 2 and path[0] == path[-1] and path[0] in "\"'":
+        path = path[1:-1].strip()
+    return (path, append) if path and not {'"', "'"} & set(path) else None
+
+
+def _word(line: str) -> tuple[str, str]:
+    """What stands before the first blank, and all else without the blanks around it."""
+    place = min((at for at in map(line.find, _BLANKS) if at >= 0), default=len(line))
+    return line[:place], line[place:].strip(_BLANKS)
 
 
 def _cells(text: str, name: str) -> list[str]:

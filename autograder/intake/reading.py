@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from autograder.course.records import Lab, Message, Origin, Student, Submission
@@ -21,11 +22,37 @@ from autograder.intake.notebook import Notebooks
 from autograder.intake.packed import open_packed
 from autograder.intake.pieces import PieceTree
 from autograder.intake.tree import MAX_DEPTH, MAX_PACKED_BYTES, PACKED, Found, Kind, Tree
+from autograder.sandbox.fence import CPU_SECONDS, MEMORY_BYTES, Fence, FenceError
 
 MAX_NESTING = 3  # archives in archives
 MAX_INNER = 8  # archives inside one hand-in that are opened
 
 _ONE_FILE = re.compile(r"\.(?:gz|bz2|xz)$", re.IGNORECASE)
+
+
+@contextmanager
+def fenced() -> Iterator[Callable[[Entry, Lab], Submission]]:
+    """:func:`read` in a process of its own: whatever it takes, others are read.
+
+    A hand-in that takes too long or too much memory, or that breaks the reading, is a submission
+    whose ``problems[""]`` says so.
+    """
+    with Fence() as fence:
+
+        def reader(entry: Entry, lab: Lab) -> Submission:
+            try:
+                return fence(read, entry, lab)
+            except FenceError as error:
+                return unread(entry, error)
+
+        yield reader
+
+
+def unread(entry: Entry, error: FenceError) -> Submission:
+    """The submission of a hand-in whose reading gave nothing."""
+    told = {"seconds": round(CPU_SECONDS), "limit": MEMORY_BYTES >> 20, "text": error.text}
+    problem = Message(f"intake.reading_{error.why}", told)
+    return Submission(entry.student, {}, entry.notes, {"": problem}, _origin(entry))
 
 
 def read(entry: Entry, lab: Lab) -> Submission:

@@ -98,7 +98,10 @@ def walk(stream: Inflow, shown: str) -> Iterator[Member]:
             # More of the map of holes may follow, block by block; byte 482, then 504, says so.
             more = block[482]
             while more:
-                more = (stream.read(_BLOCK) or bytes(_BLOCK))[504]
+                block = stream.read(_BLOCK)
+                if len(block) < _BLOCK:
+                    raise RefusedError("broken_archive", file=shown)
+                more = block[504]
         found = _member(header, everywhere | local, stream, shown)
         local = {}
         yield found

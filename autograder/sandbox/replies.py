@@ -69,11 +69,14 @@ def expect_measured(value: Any) -> None:
         raise ValueError("names that are none")
 
 
-def decode(tree: Any, arrays: Mapping[str, Tensor]) -> Any:
-    """A reply tree as values; whatever does not fit the form becomes :class:`Other`."""
+def decode(tree: Any, arrays: dict[str, Tensor]) -> Any:
+    """A reply tree as values; whatever does not fit the form becomes :class:`Other`.
+
+    Tensors are taken out of ``arrays``: each stands in one place, and what is left is nowhere.
+    """
     if isinstance(tree, dict):
         if "$t" in tree:
-            return arrays.get(str(tree["$t"]), Other("nothing"))
+            return arrays.pop(str(tree["$t"]), Other("nothing"))
         if "$tuple" in tree:
             return tuple(decode(item, arrays) for item in tree["$tuple"])
         if "$list" in tree:

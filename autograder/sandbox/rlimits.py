@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 if sys.platform != "win32":
     import resource
@@ -77,6 +77,14 @@ def bind(memory_bytes: int, cpu_seconds: int, forbid_processes: bool) -> bool:
     if forbid_processes:
         _lower(resource.RLIMIT_NPROC, 0)
     return held
+
+
+def cap_memory(memory_bytes: int) -> None:
+    """Let a process of ours map so much beyond what it has now (Linux); it may undo that."""
+    if sys.platform == "linux":
+        with suppress(OSError, ValueError):  # no /proc, or a lower limit stands already
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (_address_space() + memory_bytes, hard))
 
 
 @contextmanager

@@ -76,12 +76,13 @@ class Session:
 
         values: list[Any] = []
         for step in request["steps"]:
-            stage = step["op"]
+            stage, whole = step["op"], len(out)
             try:
                 values.append(encode(self._step(step, tensors), add))
             except BaseException as error:
                 if debug:
                     raise
+                out = dict(list(out.items())[:whole])  # what came before this step
                 return {"values": values, "error": self._describe(error, stage)}, out
         return {"values": values}, out
 

@@ -88,6 +88,7 @@ class Student:
         self.traces: list[Any] = []  # of the calls so far, see autograder.sandbox.traced
         self.requests: list[tuple[dict[str, Any], dict[str, Tensor]]] = []  # but for ranks
         self.began_fresh = fresh
+        self.bytes = 0  # of all tensors that came back
         self._traced = traced
         self._tensors: dict[str, Tensor] = {}
         self._names: dict[int, str] = {}
@@ -222,9 +223,10 @@ class Student:
         steps: Sequence[dict[str, Any]],
         results: Sequence[Result | None],
         reply: dict[str, Any],
-        arrays: Mapping[str, Tensor],
+        arrays: dict[str, Tensor],
     ) -> None:
         """Hand out the values of a reply."""
+        self.bytes += sum(len(tensor.data) for tensor in arrays.values())
         try:
             for step, result, value in zip(steps, results, reply["values"], strict=False):
                 if "trace" in step:
@@ -245,6 +247,8 @@ class Student:
             error = StudentError(reply["error"]) if "error" in reply else None
             if error is None and len(reply["values"]) < len(steps):
                 raise ValueError("fewer values than steps")
+            if arrays:
+                raise ValueError("tensors that stand nowhere")
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError):
             raise WorkerLost("it answered in a form that is not ours") from None
         if error is not None:

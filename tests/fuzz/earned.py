@@ -6,8 +6,9 @@ tells what the check looks at, and then no change of that sort may pass later on
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -108,7 +109,7 @@ def leaves(trialled: Trialled) -> tuple[Leaf, ...]:
     found = []
     for number, value in enumerate(tree["values"]):
         for path, keys in _leaves(value):
-            old = _at(decode(value, arrays), path)
+            old = _at(decode(value, dict(arrays)), path)
             spoilt: dict[str, tuple[Any, dict[str, Tensor]]] = {"kind": ({"$other": "x"}, {})}
             if isinstance(old, Tensor):
                 for name, spoil in SPOILED.items():
@@ -119,12 +120,18 @@ def leaves(trialled: Trialled) -> tuple[Leaf, ...]:
             for name, (node, more) in spoilt.items():
                 other = copied(tree)
                 _put(other["values"], (number, *keys), node)
-                result = graded(trialled, pack(other, {**arrays, **more}))
+                result = graded(trialled, pack(other, named(other, {**arrays, **more})))
                 if result.outcome is not Outcome.PASSED:
                     fatal.add(name)
             if fatal:
                 found.append(Leaf((number, *path), old, frozenset(fatal)))
     return tuple(found)
+
+
+def named(tree: Any, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors that stand somewhere in a reply; one with others is not taken."""
+    text = json.dumps(tree)
+    return {name: array for name, array in arrays.items() if f'"{name}"' in text}
 
 
 def unearned(trialled: Trialled, reply: bytes) -> str:
@@ -148,7 +155,7 @@ def unearned(trialled: Trialled, reply: bytes) -> str:
 def _decoded(value: Any, arrays: dict[str, Tensor]) -> Any:
     """A value as the check gets it; what constructing an object replies, nobody reads."""
     try:
-        return decode(value, arrays)
+        return decode(value, dict(arrays))
     except (TypeError, ValueError):
         return Other("no form of ours")
 

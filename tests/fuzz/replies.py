@@ -33,7 +33,7 @@ from autograder.sandbox.kept import KeepingTransport, KeptTransport
 from autograder.sandbox.wire import Tensor, pack, unpack
 from tests.fuzz import messages
 from tests.fuzz.changes import change_tree, noise, odd
-from tests.fuzz.earned import drawn, graded, tensor, unearned, worker_of
+from tests.fuzz.earned import drawn, graded, named, tensor, unearned, worker_of
 from tests.fuzz.lab2 import Trialled, trials
 from tests.fuzz.profile import Draw
 from tests.fuzz.scratch import folder
@@ -157,7 +157,8 @@ def changed(blob: bytes, dice: tuple[random.Random, ...]) -> bytes:
             late.append(one)
         else:
             change(reply, one)
-    blob = pack(reply.tree, reply.tensors)
+    tensors = reply.tensors if dice[0].random() < 0.1 else named(reply.tree, reply.tensors)
+    blob = pack(reply.tree, tensors)
     return messages.changed(blob, tuple(late)) if late else blob
 
 

@@ -6,7 +6,7 @@ import contextlib
 import time
 import traceback
 
-from tests.fuzz import class_files, hand_ins, lab_files, messages, replies
+from tests.fuzz import class_files, growth, hand_ins, lab_files, messages, replies
 from tests.fuzz.profile import Tally, Target, fuzz
 
 INPUTS = 50_000  # at least, over the first four; of them at least half with one to three changes
@@ -27,6 +27,9 @@ def fuzz_in_full() -> Tally:
             fuzz(target, target.full, tally)
         count, spent = tally.inputs[target.name], time.process_time() - started
         print(f"{target.name}: {count} inputs, {spent:.0f} s of CPU", flush=True)
+    longer = list(growth.faults(growth.MANY))
+    tally.errors += [AssertionError(fault) for fault in longer if fault]
+    print(f"longer and longer: {len(longer)} inputs", flush=True)
     for error in tally.errors:
         traceback.print_exception(error)
     return tally

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fuzz import growth
 from tests.fuzz.profile import Tally, Target, fuzz
 from tests.fuzz.targets import TARGETS, enough, fuzz_in_full
 
@@ -14,6 +15,20 @@ def test_some_inputs(target: Target) -> None:
     fuzz(target, target.quick, tally)
     assert tally.inputs.total() >= target.quick
     assert tally.changed.total() >= target.quick / 2
+
+
+def test_no_reader_takes_more_than_linear_time() -> None:
+    assert not [fault for fault in growth.faults(growth.FEW) if fault]
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [growth.SLOW, pytest.param(growth.HANGS, marks=pytest.mark.slow)],
+    ids=lambda one: one.name,
+)
+def test_a_reader_that_does_is_found(reader: growth.Reader) -> None:
+    fault, *_ = growth.faults((" ",), (reader.name,))
+    assert fault and fault.startswith(reader.name)
 
 
 @pytest.mark.slow

@@ -1,0 +1,158 @@
+"""Readers of strangers' text on ever longer repetitions: none takes more than linear time."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from autograder.course.answer_fields import fields
+from autograder.course.quantity import KINDS, parse
+from autograder.course.records import Message
+from autograder.harness import carry, marks
+from autograder.intake import (
+    decode,
+    download_names,
+    layout,
+    names,
+    notebook,
+    resubmitted,
+    student_ids,
+    tar,
+    timestamps,
+)
+from autograder.intake.entry import Piece
+from autograder.report import escape, redacted
+from autograder.sandbox.fence import Fence, FenceError
+from tests.fuzz.lab2 import LAB
+
+SIZE = 10_000  # signs; then twice and four times as many
+FACTOR = 3.0  # what a reader may take beyond four times the time, for four times the text
+LEAST = 0.002  # seconds: less cannot be told apart from chance
+SECONDS = 5.0
+FEW = (" ", '"', "[", "1")  # blanks, quotes, brackets, digits
+MANY = (
+    *FEW, "\t", "\n", "'", "]", "(", "{", "<", "0", "_", "-", ".", ",", "#", "`", "$", "\\", "a",
+    "a ", "[[", "学", "（", "\x1b[", "&", "*", "|", "/", "+", ":", "%", "=", "é", "\u0301", "x\n",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A function that reads text, and what may stand before and behind a repetition in it."""
+
+    name: str
+    read: Callable[[str], object]
+    around: Sequence[tuple[str, str]] = (("", ""), ("a", "!"))
+    most: int = 4 * SIZE  # signs that it is ever given
+
+
+def faults(repeated: Sequence[str], names: Sequence[str] = ()) -> Iterator[str | None]:
+    """Per reader (all of strangers' text, or those named), surrounding and unit.
+
+    Yields:
+        None, or what takes more than linear time.
+    """
+    with Fence(SECONDS) as fence:
+        for name in names or READERS:
+            for way in range(len(ALL[name].around)):
+                for unit in repeated:
+                    yield _fault(fence, name, way, unit)
+
+
+def _fault(fence: Fence, name: str, way: int, unit: str) -> str | None:
+    size = ALL[name].most // 4
+    told = f"{name}: {ALL[name].around[way]} around {unit!r}"
+    try:
+        longest = fence(spent, name, way, unit, 4 * size)
+        if longest <= 4 * FACTOR * LEAST:
+            return None
+        taken = [fence(spent, name, way, unit, count) for count in (size, 2 * size)]
+        again = fence(spent, name, way, unit, 4 * size)
+    except FenceError as error:
+        return f"{told}: {error}"
+    grows = min(longest, again) > 4 * FACTOR * max(taken[0], LEAST)
+    return f"{told}: {taken[0]:.3f}, {taken[1]:.3f}, {longest:.3f} s" if grows else None
+
+
+def spent(name: str, way: int, unit: str, signs: int) -> float:
+    """CPU seconds for one text, in the fence."""
+    before, behind = ALL[name].around[way]
+    text = before + unit * (signs // len(unit)) + behind
+    started = time.process_time()
+    with suppress(*NAMED):
+        ALL[name].read(text)
+    return time.process_time() - started
+
+
+def _cell(text: str) -> object:
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": text}
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+    return notebook.sources(json.dumps(book), "a.ipynb")
+
+
+def _quantities(text: str) -> None:
+    for kind in KINDS:
+        with suppress(ValueError):
+            parse(text, kind)
+
+
+def _name(text: str) -> None:
+    name = names.readable(text)
+    names.shown(name), names.is_lookalike(name, "attention.py"), names.is_meant(name, "mlp.py")
+    student_ids.unique_ids([name, name])
+    resubmitted.newest([(Piece(name, name), 1)], ("attention.py",))
+
+
+def _shown(text: str) -> None:
+    for one in (escape.plain, escape.block, escape.markdown, escape.prose, escape.fence):
+        one(text)
+    escape.csv_cell(text), escape.fitted(text, 80), escape.folded(text, 80)
+    redacted.private(Message("check.raised", {"text": text}), "en", ("secret",))
+
+
+def _source(text: str) -> None:
+    files = {"attention.py": f"# {LAB.forbidden[0].rsplit('.', 1)[1]}\n{text}"}
+    marks.forbidden(LAB, files, set())
+    carry.may_carry_state(files)
+
+
+NAMED = (ValueError, decode.RefusedError, OverflowError, RecursionError, KeyError)
+_READERS = (
+    Reader("cells of notebooks", _cell, (
+        ("%%writefile ", "'x"), ("%%writefile -a ", ""), ("%%file a", '"'), ("\n", "%%writefile x"),
+    )),
+    Reader("notebooks", lambda text: notebook.sources(text, "a"), (
+        ('{"cells": ', "}"), ('{"%%": "', ""), ('{"nbformat": 4, "cells": [{"source": ["%%", ', ""),
+    )),
+    Reader("encodings", lambda text: decode.decode(text.encode("gb18030"), "a.py"), (
+        ("", ""), ("# coding: ", ""), ("# 很 coding", ":"),
+    )),
+    Reader("fields of reports", fields, (
+        ("", ""), ("[[a | count:", "]]"), ("[[", "| a: 1]]"), ("[[a |", ""), ("[[a", "|"),
+    )),
+    Reader("quantities", _quantities, (("", ""), ("1", "/1"), ("about ", "x"), ("1 x 10", ""))),
+    Reader("names of files", _name, (
+        ("", ""), ("attention", ".py"), ("attention-", ".py"), ("a.py", "!"),
+    ), most=1 << 14),
+    Reader("names of downloads", download_names.parse, (
+        ("", ""), ("王伟_", "_attention.py"), ("2021001_", ".py"), ("a_1_assignsubmission_", "_x"),
+        ("ann_LATE_1", "_2_attention.py"), ("a_", "_12_34_attention.py"), ("a+b+2026-", "+c"),
+    ), most=1 << 14),
+    Reader("times", timestamps.iso, (("", ""), ("2026-03-01", ""), ("2026-03-01 10:00:00.", "Z"))),
+    Reader("metadata of Gradescope", lambda text: layout.metadata(text.encode()), (
+        ("submission_1:\n  :submitters:\n  - :name: '", "'\n"), ("", ":"), ("a: ", ""),
+    )),
+    Reader("pax records", lambda text: tar._records(text.encode()[: 1 << 16], "a.tar"), (
+        ("", ""), ("30 path=", "\n"),
+    )),
+    Reader("what reports show", _shown),
+    Reader("sources", _source, (("", ""), ("x = ", ""), ("def f():\n ", "x\n"), ("import ", ""))),
+)  # fmt: skip
+READERS = tuple(reader.name for reader in _READERS)
+SLOW = Reader("a quadratic one", lambda text: [text.count("!") for _ in text])
+HANGS = Reader("one that hangs", lambda text: re.match(r"(\s+)+x", text))
+ALL = {reader.name: reader for reader in (*_READERS, SLOW, HANGS)}
