@@ -115,7 +115,8 @@ class RecordedEngine:
     Args:
         lab: which lab.
         hidden: file of hidden cases.
-        diagnose: whether mistakes are named.
+        whole: name mistakes and look for state that carries over; else a hand-in's grading ends
+            with the first check that costs points.
         recording: where entries are kept.
     """
 
@@ -124,16 +125,17 @@ class RecordedEngine:
         lab: Lab,
         hidden: Path | None,
         *,
-        diagnose: bool = True,
+        whole: bool = True,
         recording: Recording | None = None,
     ) -> None:
         self._lab = lab
-        # State that carries over is marked for a person, and decides no score.
-        self._options = Options(hidden_cases=hidden, jobs=2, diagnose=diagnose, replay=diagnose)
+        self._options = Options(
+            hidden_cases=hidden, jobs=2, diagnose=whole, replay=whole, whole=whole
+        )
         self._recording = recording or Recording()
         own = [hidden] if hidden else []
-        own += [path for path in banks(lab).values() if diagnose and path.exists()]
-        self._state = hashed("graded", state_of(lab), *map(content, own))
+        own += [path for path in banks(lab).values() if whole and path.exists()]
+        self._state = hashed("graded" if whole else "lost", state_of(lab), *map(content, own))
         self._engine: Engine | None = None
 
     def __enter__(self) -> RecordedEngine:

@@ -184,6 +184,7 @@ class Engine:
                 "order": order_of(self._options.order_seed, submission.student),
                 "checks": self._checks,
                 "replay": self._options.replay and not self._options.kept,
+                "whole": self._options.whole,
                 "keep": str(self._options.keep / name) if self._options.keep else None,
                 "kept": str(self._options.kept / name) if self._options.kept else None,
             }

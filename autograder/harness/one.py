@@ -49,7 +49,7 @@ def judged(
         told = {name: request[name] for name in ("files", "problems", "order")}
         transport = KeepingTransport(worker, Path(request["keep"]), told)
     ahead = None if request.get("kept") else worker.ahead
-    runner = Runner(plan, transport, ahead)
+    runner = Runner(plan, transport, ahead, whole=request.get("whole", True))
     try:
         results = runner.public(problems, set(request["checks"]))
         # In the worker at hand, which has seen no hidden case yet.

@@ -21,12 +21,24 @@ from autograder.sandbox.transport import CheckTransport
 KEPT_LINES = 30  # of a student's own prints
 MOST_KEPT = 128 << 20  # bytes of answers that mistakes are looked for in; a right one has a tenth
 _ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'")
+_LOST = {Outcome.FAILED, Outcome.NOT_STARTED, Outcome.CRASHED, Outcome.TIMED_OUT}
 
 
 class Runner:
-    """One hand-in on its way through a plan; its worker may be asked ``ahead``."""
+    """One hand-in on its way through a plan; its worker may be asked ``ahead``.
 
-    def __init__(self, plan: Plan, transport: CheckTransport, ahead: Ahead | None = None) -> None:
+    Unless ``whole``, the way ends with the first check that costs points.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        transport: CheckTransport,
+        ahead: Ahead | None = None,
+        *,
+        whole: bool = True,
+    ) -> None:
+        self._whole, self._lost = whole, False
         self._plan = plan
         self._transport = transport
         self._ahead = ahead
@@ -71,7 +83,7 @@ class Runner:
         for exercise in lab.exercises:
             lost_before = self._transport.lost
             for check in exercise.checks:
-                if self._only and check.name not in self._only:
+                if (self._only and check.name not in self._only) or self._lost:
                     continue
                 earlier = self._results.get(check.name) or self._settled[exercise.file]
                 if earlier is not None and earlier.outcome is not Outcome.PASSED:
@@ -82,6 +94,7 @@ class Runner:
                 else:
                     result = self._check(check, hidden=hidden)
                 self._results[check.name] = replace(result, check=check.name)
+                self._lost = not self._whole and check.points > 0 and result.outcome in _LOST
         if self._ahead:
             self._ahead.expect(iter(()))
         return tuple(self._results.values())

@@ -60,29 +60,28 @@ class Fence:
         process = self._process = self._process or _begun(*self._limits)
         assert process.stdin is not None and process.stdout is not None
         late = threading.Timer(WALL_SECONDS, process.kill)
-        late.start()
+        late.daemon = True  # nobody waits for it, wherever an interrupt comes
         try:
+            late.start()
             pickle.dump((function, arguments), process.stdin)
             process.stdin.flush()
             why, told = pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            raise FenceError(*self._ending(late)) from None
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            status = process.returncode
+            slow = not late.is_alive() or status == -getattr(signal, "SIGPROF", 0)
+            why, told = ("slow", "") if slow else ("broken", f"status {status}")
+        except BaseException:
+            self._end()
+            raise
         finally:
             late.cancel()
-            if sys.exc_info()[0] is not None:
-                self._end()
         if why == "done":
             result: _T = told
             return result
         self._end()  # what broke it may have left anything behind
         raise FenceError(why, told)
-
-    def _ending(self, late: threading.Timer) -> tuple[str, str]:
-        assert self._process is not None
-        status = self._process.wait()
-        if not late.is_alive() or status == -getattr(signal, "SIGPROF", 0):
-            return "slow", ""
-        return "broken", f"status {status}"
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -91,6 +91,16 @@ def test_every_hand_in_gets_one_result_per_check_in_the_labs_order(
         assert not needs_human(lab, record)
 
 
+def test_a_grading_may_end_with_the_first_check_that_costs_points(lab: Lab) -> None:
+    with Engine(lab, Options(whole=False)) as engine:
+        engine.wait_ready()
+        records = grade(engine, hand_in("right", RIGHT), hand_in("wrong", WRONG))
+    assert points_of(lab, records["right"].results).earned == 100
+    *passed, lost = records["wrong"].results
+    assert lost.outcome is Outcome.FAILED and len(passed) < len(lab.checks) - 1
+    assert {result.outcome for result in passed} <= {Outcome.PASSED}
+
+
 def test_submissions_are_read_as_they_are_needed(engine: Engine) -> None:
     taken: list[str] = []
 

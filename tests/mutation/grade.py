@@ -28,7 +28,7 @@ def survivors(
         Ungraded: a check of one could not be judged; or the solution itself loses points, and
             then a killed mutant proves nothing.
     """
-    with RecordedEngine(lab, hidden_cases(lab.name, FOLDER, SECRET), diagnose=False) as engine:
+    with RecordedEngine(lab, hidden_cases(lab.name, FOLDER, SECRET), whole=False) as engine:
         (solution,) = engine.grade({"solution": sources}).values()
         if _loses(lab, solution):
             raise Ungraded("the solution itself loses points; mend that first (see tests/proof)")
