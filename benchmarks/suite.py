@@ -52,6 +52,7 @@ def name_of(target: str) -> str:
 def _fresh(target: str) -> dict[str, Any]:
     """One run in a fresh clone, after set-up; its output goes to standard error."""
     with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # some tests run as a user who may read only what all may
         home = Path(folder, "clone")
         subprocess.run(["git", "clone", "-q", str(ROOT), str(home)], check=True)
         subprocess.run(["make", "setup-dev"], cwd=home, check=True, stdout=sys.stderr)

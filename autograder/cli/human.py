@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from autograder.cli.say import remark, say
-from autograder.course.records import HandIn, Lab, LateRules, Message, Override, Student
+from autograder.course.records import HandIn, Lab, LateRules, Message, Outcome, Override, Student
 from autograder.course.score import score_of
 from autograder.grading import outfolder
 from autograder.intake.enrolment import Enrolment
@@ -19,11 +19,16 @@ _SERIOUS = ("intake.stray_sources", "intake.metadata_unread")
 
 
 def marked(hand_in: HandIn) -> HandIn:
-    """The record with marks for what intake left open: nothing could be read, or whose it is."""
+    """The record with marks for what intake left open: nothing could be read, or whose it is.
+
+    Where nothing could be read nothing was graded: a person decides, and until then no score is.
+    """
     marks = [note for note in hand_in.notes if note.key in _OPEN_NOTES]
+    results = hand_in.results
     if _unread(hand_in):
         marks.append(Message("check.unread"))
-    return replace(hand_in, marks=(*hand_in.marks, *marks))
+        results = tuple(replace(result, outcome=Outcome.NOT_GRADED) for result in results)
+    return replace(hand_in, results=results, marks=(*hand_in.marks, *marks))
 
 
 class ForAHuman:
@@ -53,9 +58,7 @@ class ForAHuman:
         """One more hand-in."""
         self._lost.discard(hand_in.student)
         if score_of(self._lab, hand_in).undecided:
-            self._undecided.append(hand_in.student)
-        if _unread(hand_in):
-            self._unread.append(hand_in.student)
+            (self._unread if _unread(hand_in) else self._undecided).append(hand_in.student)
         self._late.take(hand_in)
 
     def said(self, language: str, remarks: Sequence[Message] = ()) -> int:

@@ -98,10 +98,13 @@ def read(path: Path) -> Sheet:
     if data.startswith(_EXCEL):
         raise ExportError("excel", path)
     text, encoding = _decoded(path, data)
-    if not text.strip(_BOM + DELIMITERS + " \r\n"):
+    if not text.strip(_BOM + DELIMITERS + '" \r\n'):
         raise ExportError("empty", path)
-    widths = {sign: len(next(_scanned(path, text, sign)).cells) for sign in DELIMITERS}
-    delimiter = max(DELIMITERS, key=widths.__getitem__)  # the first of equal ones
+    firsts = {sign: next(_scanned(path, text, sign), None) for sign in DELIMITERS}
+    widths = {sign: len(row.cells) for sign, row in firsts.items() if row is not None}
+    if not widths:  # cells, and nothing in them
+        raise ExportError("empty", path)
+    delimiter = max(widths, key=widths.__getitem__)  # the first of equal ones
     return Sheet(path, text, encoding, delimiter, tuple(_scanned(path, text, delimiter)))
 
 

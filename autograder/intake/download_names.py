@@ -96,6 +96,8 @@ def _canvas(name: str) -> Download | None:
     match = _CANVAS.fullmatch(name)
     if match is None or (match["name"] or "a").isdigit():  # a date is no name
         return None
+    if "_assignsubmission_" in (match["name"] or ""):
+        return None  # Moodle's, of a file that its student has called like one of Canvas
     user = match["user"] or match["anonymous"]
     who = match["name"] or ("" if match["user"] else "anon")
     return Download(

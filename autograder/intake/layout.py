@@ -96,12 +96,14 @@ def _holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]
 def _is_single(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
     """Whether a folder is one hand-in rather than a class.
 
-    A stray copy of a lab's file beside the students' folders must not hide the class: where two
-    or more of the folders hold the lab's files themselves, it is a class.
+    A stray copy of a lab's file must not hide the class beside it: where two or more of the
+    folders hold the lab's files themselves, or a loose one bears somebody's name, it is a class.
     """
     loose = [one.name for one in children if one.kind not in (Kind.FOLDER, Kind.SYMLINK)]
     if any(file in loose for file in lab.files):
-        return not _several(place, children, lab)
+        told = [download(one, None) for one in children]
+        theirs = any(one is not None and one.file in lab.files for one in told)
+        return not theirs and not _several(place, children, lab)
     python = any(name.lower().endswith((".py", ".ipynb")) for name in loose)
     whole = len(loose) == len(children) and not _packed(children)
     return python and whole and not _told(children)

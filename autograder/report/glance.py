@@ -96,10 +96,12 @@ class Glance:
 
     @property
     def median(self) -> float:
-        """Points that half of the hand-ins reach; 0 for an empty class."""
-        places = ((self.count - 1) // 2, self.count // 2)
+        """Points that half of the hand-ins with a score reach; 0 where none has one."""
+        scores = self.earned - self.undecided
+        count = scores.total()
+        places = ((count - 1) // 2, count // 2)
         found, before = [], 0
-        for earned, number in sorted(self.earned.items()):
+        for earned, number in sorted(scores.items()):
             found += [earned for place in places if before <= place < before + number]
             before += number
         return sum(found) / 2 if found else 0

@@ -14,6 +14,8 @@ from autograder.sandbox.link import MAX_PRINTS, Budget, Link, NoWorker, Prints, 
 from autograder.sandbox.rlimits import CPU_BACKSTOP_SECONDS
 
 START_SECONDS = 120  # a zygote that still imports torch answers when it is done
+# Seconds between asking again where there is no room for a process: workers end all the time.
+PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 # Where replies arrive, one at a time: a new buffer for each would be mapped, and faulted in.
 _ARRIVING = memoryview(bytearray(1 << 18))
 
@@ -24,21 +26,16 @@ class ForkedLink(Link):
     most_ahead = 16
 
     def __init__(self, control: socket.socket) -> None:
-        self._channel, channel = socket.socketpair()
-        self._status, status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._output, output = os.pipe()
-        try:
-            fds = [channel.fileno(), output, status.fileno()]
-            socket.send_fds(control, [b"fork"], fds)
-        except OSError as error:
-            self._status.close()
-            self._channel.close()
-            os.close(self._output)
-            raise NoWorker(f"the zygote has ended ({error.strerror})") from None
-        finally:
-            channel.close()
-            status.close()
-            os.close(output)
+        pid = self._asked(control)
+        for pause in PAUSES:
+            if pid is not None:
+                break
+            time.sleep(pause)
+            pid = self._asked(control)
+        if pid is None:
+            raise NoWorker(f"no room for one more process in {sum(PAUSES):.0f} s")
+        # The kernel's per-process CPU clock, as clock_getcpuclockid(3) encodes it.
+        self._clock = (~pid << 3) | 2
         self._channel.setblocking(False)
         os.set_blocking(self._output, False)
         self._prints = Prints()
@@ -48,14 +45,37 @@ class ForkedLink(Link):
         self._poll = select.poll()
         self._poll.register(self._channel, select.POLLIN)
         self._poll.register(self._output, select.POLLIN)
+
+    def _asked(self, control: socket.socket) -> int | None:
+        """The pid of a worker; None where the system has room for no process now.
+
+        Raises:
+            NoWorker: the zygote has ended, or does not answer.
+        """
+        self._channel, channel = socket.socketpair()
+        self._status, status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._output, output = os.pipe()
+        try:
+            fds = [channel.fileno(), output, status.fileno()]
+            socket.send_fds(control, [b"fork"], fds)
+        except OSError as error:
+            self.close()
+            raise NoWorker(f"the zygote has ended ({error.strerror})") from None
+        finally:
+            channel.close()
+            status.close()
+            os.close(output)
         try:
             self._status.settimeout(START_SECONDS)
-            pid = json.loads(self._status.recv(256))["pid"]
+            told = json.loads(self._status.recv(256))
+            if "no_room" in told:
+                self.close()
+                return None
+            pid: int = told["pid"]
         except (OSError, ValueError, KeyError) as error:
             self.close()
             raise NoWorker(f"the zygote does not answer ({type(error).__name__})") from None
-        # The kernel's per-process CPU clock, as clock_getcpuclockid(3) encodes it.
-        self._clock = (~pid << 3) | 2
+        return pid
 
     def start(self, budget: Budget) -> None:
         """A worker that has gone ahead meanwhile has used less of it than it has taken."""

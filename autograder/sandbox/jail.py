@@ -42,6 +42,7 @@ _PROMISES: Mapping[str, tuple[frozenset[str], ...]] = {
     "signals": (frozenset(("seccomp",)), frozenset(("landlock_scope",))),
 }
 
+MOST_THREADS = 512  # of all workers together, where they have a user of their own
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _SIGKILL = 9  # on every Linux; signal.SIGKILL does not exist on Windows
@@ -243,6 +244,8 @@ class Jail:
         layer("no_new_privs", _prctl, _PR_SET_NO_NEW_PRIVS, 1)
         _drop_bounding_set()
         layer("uid", _become_nobody)
+        if "uid" in bound:  # of anybody else the limit would count what is not ours
+            rlimits.limit_threads(MOST_THREADS)
         layer("capabilities", _drop_capabilities)
         # After the change of user, which clears it.
         layer("parent_death", _prctl, _PR_SET_PDEATHSIG, _SIGKILL)

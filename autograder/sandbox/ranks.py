@@ -186,7 +186,7 @@ class Gang:
 
     def __init__(self, begin: Callable[[Link | None], Link], budget: Budget) -> None:
         """``begin`` gives a worker that knows its sources, where it is given one: that one."""
-        self._begin, self._budget = begin, budget
+        self._begin, self.budget = begin, budget
         self._links: list[Link] = []
         self.raw: tuple[bytes, ...] = ()  # of the last request, by rank; empty where one is absent
 
@@ -221,7 +221,7 @@ class Gang:
             rank: pack({**request, "rank": [rank, world]}, dict(tensors))
             for rank, (request, tensors) in enumerate(requests, first)
         }
-        hub.begin(blobs, self._budget)
+        hub.begin(blobs, self.budget)
         return hub
 
     def prints(self) -> str:

@@ -79,6 +79,12 @@ def bind(memory_bytes: int, cpu_seconds: int, forbid_processes: bool) -> bool:
     return held
 
 
+def limit_threads(most: int) -> None:
+    """Cap the processes and threads of this process's user, all counted together."""
+    if sys.platform != "win32":
+        _lower(resource.RLIMIT_NPROC, most)
+
+
 def cap_memory(memory_bytes: int) -> None:
     """Let a process of ours map so much beyond what it has now (Linux); it may undo that."""
     if sys.platform == "linux":

@@ -18,6 +18,7 @@ from autograder.sandbox.wire import Tensor, pack, unpack
 Reply = tuple[dict[str, Any], dict[str, Tensor]]
 # Until student text is compiled nothing of a student's runs: a slow disk is no fault of theirs.
 START = Budget(cpu_seconds=60, wall_seconds=300)
+ASIDE_SECONDS = 20.0  # on the wall, for what is asked to locate a fault; a right answer takes 0.1
 
 
 class Transport(Protocol):
@@ -155,12 +156,18 @@ class WorkerTransport:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """See :class:`CheckTransport`."""
-        lost, left = self.lost, self._seconds_left
+        """See :class:`CheckTransport`; no longer than :data:`ASIDE_SECONDS` in all."""
+        lost, left, budget = self.lost, self._seconds_left, self._budget
+        half = ASIDE_SECONDS / 2  # the last call may begin when as much is over
+        self._seconds_left = half
+        self._budget = self.gang.budget = Budget(
+            min(budget.cpu_seconds, half), min(budget.wall_seconds, half)
+        )
         try:
             yield
         finally:
             self.lost, self._seconds_left = lost, left
+            self._budget = self.gang.budget = budget
             self.take_prints()
 
     def _expect_time(self) -> None:

@@ -3,8 +3,9 @@
 It is exec'd with ``python -I`` and an empty environment, has never seen an answer, and
 serves one thing: a datagram on its control socket asks for a worker and carries three
 descriptors: the worker's channel, its output pipe, and a status socket. On the status
-socket the zygote reports ``{"pid": n}`` and later ``{"status": n, "cpu": seconds}``; when the
-judge closes its end, the worker is killed. There is no other way to talk to it.
+socket the zygote reports ``{"pid": n}`` (or ``{"no_room": why}``) and later
+``{"status": n, "cpu": seconds}``; when the judge closes its end, the worker is killed. There is
+no other way to talk to it.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ def serve(control: socket.socket, jail: Jail) -> None:
                         child.kill()
                     return
                 if len(fds) == 3:
-                    child = _fork(control, jail, fds, [*by_status, *by_pidfd])
-                    by_status[child.status.fileno()] = by_pidfd[child.pidfd] = child
-                    poll.register(child.status, select.POLLIN)
-                    poll.register(child.pidfd, select.POLLIN)
+                    made = _fork(control, jail, fds, [*by_status, *by_pidfd])
+                    if made is not None:
+                        by_status[made.status.fileno()] = by_pidfd[made.pidfd] = made
+                        poll.register(made.status, select.POLLIN)
+                        poll.register(made.pidfd, select.POLLIN)
             elif fd in by_status:  # the judge hung up
                 by_status.pop(fd).kill()
                 poll.unregister(fd)
@@ -75,9 +77,17 @@ class _Child:
             self.status.send(json.dumps(news).encode())
 
 
-def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int]) -> _Child:
+def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int]) -> _Child | None:
+    """A worker with these descriptors; None where the system has room for no process now."""
     channel, output, status = fds
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:  # somebody's threads, perhaps; the judge asks again
+        with contextlib.suppress(OSError), socket.socket(fileno=status) as told:
+            told.send(json.dumps({"no_room": error.strerror}).encode())
+        os.close(channel)
+        os.close(output)
+        return None
     if pid:
         os.close(channel)
         os.close(output)

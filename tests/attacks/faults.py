@@ -36,14 +36,17 @@ def zygote_killed(world: World, folder: Path, uid: int) -> Run:
 
 def busy(world: World, folder: Path, uid: int) -> Run:
     """Grade while other processes use every processor twice: root's from its very start."""
-    burners: list[subprocess.Popen[bytes]] = []
+    burners = [subprocess.Popen([sys.executable, "-c", _BURN]) for _ in range(BURNERS)]
 
     def meanwhile(_: object, streams: bytes) -> None:
-        if not burners and (uid == 0 or b"[1/" in streams):
-            line = [sys.executable, "-c", _BURN]
-            burners.extend(subprocess.Popen(line) for _ in range(BURNERS))
+        if b"[1/" in streams:
+            for burner in burners:
+                burner.send_signal(signal.SIGCONT)
 
     try:
+        if uid:
+            for burner in burners:
+                burner.send_signal(signal.SIGSTOP)
         return grade(world, "busy", folder, uid, meanwhile)
     finally:
         for burner in burners:

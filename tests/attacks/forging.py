@@ -85,6 +85,17 @@ def pack(tree, tensors):
     return len(head).to_bytes(8, "little") + head
 worker.pack = pack
 """, where=("mlp.py",)),
+    Attack(70, "56 MiB beside every answer", "a tensor that stands nowhere ends the worker",
+           first="""
+import sys
+session = sys.modules["autograder.sandbox.session"].Session
+wire = sys.modules["autograder.sandbox.wire"]
+real, spare = session.execute, wire.Tensor("uint8", (56 << 20,), bytes(56 << 20))
+def execute(self, request, tensors, **options):
+    reply, out = real(self, request, tensors, **options)
+    return reply, {**out, "spare": spare}
+session.execute = execute
+""", base="right"),
     Attack(14, "text in place of every number", "every value is asked for its type", tag="i",
            first="""
 import sys

@@ -1,4 +1,4 @@
-"""Attacks on the intake and on reports: archives, links, odd texts and names (49 to 54, 60 to 62).
+"""Attacks on the intake and on reports: archives, links, odd texts and names (49 to 68).
 
 Each writes one hand-in into the class folder. What the intake says about it may change; what
 must hold is that nothing outside is read or written and that nobody else is touched.
@@ -189,6 +189,25 @@ def notebook(path: Path, files: Files, fill: Fill) -> None:
         (path / name).write_text(payload)
 
 
+def hanging_notebook(path: Path, files: Files, fill: Fill) -> None:
+    """A cell's first line that a careless expression reads for an hour."""
+    path.mkdir()
+    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [],
+            "source": "%%writefile " + " " * 6000 + "'x"}  # fmt: skip
+    data = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (path / "attention.ipynb").write_text(json.dumps(data))
+
+
+def cut_tar(path: Path, files: Files, fill: Fill) -> None:
+    """A sparse member whose map goes on, in an archive that does not."""
+    info = tarfile.TarInfo("attention.py")
+    info.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(info.tobuf(tarfile.GNU_FORMAT)[:512])
+    block[482] = 1
+    block[148:156] = b"%06o\0 " % (256 + sum(block[:148]) + sum(block[156:]))
+    path.with_name(path.name + ".tar").write_bytes(bytes(block) + bytes(100))
+
+
 # fmt: off
 ATTACKS = (
     Attack(49, "names that lead out of a zip", "members are read, never extracted", make=zip_slip,
@@ -225,5 +244,9 @@ ATTACKS = (
     Attack(62, "a notebook with magic lines, stored outputs, a pickled environment",
            "nothing of it is executed or unpickled", make=notebook,
            off=Off("naive", "file", by="unpickle")),
+    Attack(67, "a cell whose first line is six thousand blanks",
+           "read in linear time, in a process of its own", make=hanging_notebook),
+    Attack(68, "a tar that ends in the map of a sparse member",
+           "named as damaged; read in a process of its own", make=cut_tar),
 )
 # fmt: on

@@ -78,6 +78,19 @@ def run():
     while time.monotonic() < end: time.sleep(0.01)
 for _ in range(8): threading.Thread(target=run).start()
 """),
+    Attack(71, "three thousand threads on small stacks",
+           "512 where workers have a user of their own; a fork that fails is asked for again",
+           first="""
+import threading, time
+threading.stack_size(32 << 10)
+end = time.monotonic() + 2
+try:
+    for _ in range(3000):
+        threading.Thread(target=lambda: time.sleep(max(0, end - time.monotonic())),
+                         daemon=True).start()
+finally:
+    threading.stack_size(0)
+""", where=("attention.py",)),
     Attack(37, "a loop in C that ignores signals", "CPU deadline, then SIGKILL", first="""
 import signal
 for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGINT, signal.SIGXCPU):

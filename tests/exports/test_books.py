@@ -344,6 +344,8 @@ BAD_CANVAS = {
     "a workbook": (b"PK\x03\x04....", "Excel"),
     "empty": (b"", "holds nothing"),
     "only delimiters": (b"\xef\xbb\xbf,,,\r\n", "holds nothing"),
+    "quoted cells with nothing in them": (b'"","",""\r\n"",""\r\n', "holds nothing"),
+    "columns without end": (b'"x"' + b',""' * 100_000, "no grade book of Canvas"),
     "bytes of no encoding": (b"Student,ID\n\xff\xff\xfe", "no CSV text"),
     "a Moodle worksheet": (MOODLE_BOOK.encode(), "no grade book of Canvas"),
     "an open quote": (CANVAS_BOOK.encode() + b'"Li', "line 14: a quotation mark"),

@@ -53,6 +53,16 @@ def test_an_empty_tensor_of_huge_sides_ends_the_worker() -> None:
         assert graded(right(name), pack(tree, huge)).outcome is Outcome.CRASHED
 
 
+def test_a_tensor_that_stands_nowhere_ends_the_worker() -> None:
+    """Nobody would look at it, and it would be kept with the others."""
+    name = "test_attention_parity"
+    tree, arrays = unpack(right(name).replies[-1])
+    spare = {"spare": tensor(np.zeros(3), "float32")}
+    for other in (arrays | spare, {**spare, **arrays}):
+        assert graded(right(name), pack(tree, other)).outcome is Outcome.CRASHED
+    assert graded(right(name), pack(tree, arrays)).outcome is Outcome.PASSED
+
+
 def test_numbers_whose_squares_overflow_pass_for_none() -> None:
     for trialled in trials():
         expect_huge_numbers_to_fail(trialled)

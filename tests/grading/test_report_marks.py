@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from autograder.course.score import score_of
 from autograder.grading import overrides, report_form
 from autograder.grading.report_form import FormError
 from autograder.grading.report_marks import graded
+from autograder.sandbox.fence import Fence
 
 FORM = report_form.load()
 TEMPLATE = (ROOT / "report_template.md").read_text(encoding="utf-8")
@@ -79,6 +81,11 @@ def test_an_empty_template_has_nothing_and_is_not_started() -> None:
         ("kv_factor", "1/4", "answer.wrong"),
         ("params_other", "1.72 B", "answer.wrong"),
         ("kv_token_8b", "36 KiB", "answer.wrong"),
+        ("kv_factor", "1" + "0" * 400 + "/1", "answer.too_long"),
+        ("kv_factor", "1" + "0" * 5000 + "/1", "answer.too_long"),
+        ("kv_factor", "1" + "0" * 70 + "/1", "answer.wrong"),
+        ("params_8b", "1e400", "answer.too_long"),
+        ("weights_8b", "9" * 77 + "TB", "answer.wrong"),
     ],
 )
 def test_a_wrong_number_says_what_is_wrong_with_it(name: str, value: str, key: str) -> None:
@@ -193,3 +200,17 @@ def test_a_class_is_graded_and_a_persons_points_come_in(
     assert 'student = "ann"' not in (out / grade_report.OPEN).read_text(encoding="utf-8")
     assert main(["report", str(out), "--lang", "zh"]) == 0
     assert "正确值的 0.5 倍" in (out / "bo" / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_report_that_cannot_be_read_costs_nobody_else_anything(
+    handed_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the next fault is: here reading is slow for everything but small files."""
+    (handed_in / "bo" / "notes.ipynb").write_text('{"%%": [' + "1," * 1_000_000 + "1], 2}")
+    (handed_in / "bo" / FORM.file).unlink()
+    monkeypatch.setattr(grade_report, "Fence", partial(Fence, 0.5))
+    out = tmp_path / "out"
+    assert main(["grade-report", str(handed_in), "--out", str(out), "--lang", "en"]) == 1
+    assert "seconds of computing" in (out / "bo" / "report.md").read_text(encoding="utf-8")
+    rows = (out / "scores.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 4 and any(",ann," in row and f",{NUMBERS},," in row for row in rows)

@@ -72,7 +72,17 @@ class Odd:
                 costs = {"$dict": [[name, cost] for name, cost in COSTS.items()]}
                 value = {"$list": [value, costs]}
             values.append(value)
-        return {"values": values}, dict(self.tensors)
+        out: dict[str, Tensor] = {}
+        return {"values": [self._named(value, out) for value in values]}, out
+
+    def _named(self, tree: Any, out: dict[str, Tensor]) -> Any:
+        """As a worker writes it: a tensor stands in one place, under a name of its own."""
+        if isinstance(tree, dict) and tree.get("$t") in self.tensors:
+            out[f"r{len(out)}"] = self.tensors[tree["$t"]]
+            return {"$t": f"r{len(out) - 1}"}
+        if isinstance(tree, dict):
+            return {key: self._named(value, out) for key, value in tree.items()}
+        return [self._named(one, out) for one in tree] if isinstance(tree, list) else tree
 
     def exchange_ranks(self, requests: Sequence[Request]) -> Met:
         replies = tuple(self.exchange(*request) for request in requests)

@@ -389,6 +389,25 @@ def test_the_secret_decides_the_order_of_cases() -> None:
         assert sorted(order(seed)) == sorted(case.name for case in cases)
 
 
+def test_of_answers_only_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def large(student: Student, case: Case) -> None:
+        student.bytes = 600
+
+    run = Run().check("one", large).check("two", large).check("three", large)
+    monkeypatch.setattr("autograder.harness.runner.MOST_KEPT", 1300)
+    runner = Runner(run.plan, cast(WorkerTransport, run.worker))
+    assert {result.outcome for result in runner.run({}, set())} == {Outcome.PASSED}
+    assert [answer.check for answer in runner.answers] == ["one", "two"]
+
+
+def test_what_our_reading_broke_is_not_graded() -> None:
+    broken = Message("intake.reading_broken", {"text": "KeyError"})
+    slow = Message("intake.reading_slow", {"seconds": 20})
+    for problem, outcome in ((broken, Outcome.NOT_GRADED), (slow, Outcome.FAILED)):
+        (result,) = Run().check("one").run({"": problem}).values()
+        assert result.outcome is outcome and result.message == problem
+
+
 def test_operators_are_collected_over_all_checks() -> None:
     def noting(student: Student, case: Case) -> None:
         student.operators.add(f"aten::{case.name}")

@@ -236,6 +236,15 @@ def test_no_damage_to_a_tar_makes_intake_raise(tmp_path: Path, rounds: int) -> N
     assert {"not_a_zip", "broken_archive"} <= seen
 
 
+def test_a_tar_that_ends_in_the_map_of_a_sparse_member(tmp_path: Path) -> None:
+    whole = bytearray(tarred({}, header("attention.py", type=tarfile.GNUTYPE_SPARSE)))
+    whole[482] = 1  # more of the map follows
+    whole[148:156] = b"%06o\0 " % (256 + sum(whole[:148]) + sum(whole[156:512]))
+    for length in (512, 513, 612, 1023):
+        path = placed(tmp_path / "li.tar", bytes(whole[:length]))
+        assert problem(path, "").startswith("broken_archive")
+
+
 def test_several_streams_and_padding_in_one_file(tmp_path: Path) -> None:
     whole = tarred(GOOD)
     parts = gzip.compress(whole[:700]) + gzip.compress(whole[700:]) + bytes(2000)

@@ -44,6 +44,21 @@ from tests.archives import (
         ("Li Wei_9_assignsubmission_file_", "Li Wei_9", Student("9", "Li Wei"), "", None),
         ("Li Wei_9_assignsubmission_file", "Li Wei_9", Student("9", "Li Wei"), "", None),
         ("张 伟_9_assignsubmission_file_a.py", "张 伟_9", Student("9", "张 伟"), "a.py", None),
+        # Students name files; their course system stands in front.
+        (
+            "Li_21_assignsubmission_file_x_777_5_a.py",
+            "Li_21",
+            Student("21", "Li"),
+            "x_777_5_a.py",
+            None,
+        ),
+        (
+            "bo_777_5_x_21_assignsubmission_file_a.py",
+            "bo_777",
+            Student("777", "bo"),
+            "x_21_assignsubmission_file_a.py",
+            False,
+        ),
         ("Team A_assignsubmission_file_", "Team A", Student("Team A", "Team A"), "", None),
         ("2024001_张伟_lab2", "2024001_张伟", Student("2024001", "张伟"), "lab2", None),
         ("张伟-2024001", "2024001_张伟", Student("2024001", "张伟"), "", None),
@@ -167,6 +182,29 @@ def test_a_flat_moodle_download(tmp_path: Path) -> None:
             "Bo_22": RIGHT,
             "Li_Wei_21": RIGHT,
         }
+
+
+def test_a_loose_file_of_the_lab_does_not_hide_a_flat_class(tmp_path: Path) -> None:
+    files = {
+        f"{person}_{name}": data
+        for person in ("2024001_张伟", "2024002_李娜")
+        for name, data in GOOD.items()
+    }
+    for loose in ({}, {"attention.py": b"L = 0\n"}, dict.fromkeys(GOOD, b"L = 0\n")):
+        for source in every_way(tmp_path / str(len(loose)), files | loose):
+            found = survey(source, LAB)
+            assert [entry.student for entry in found.entries] == ["2024001_张伟", "2024002_李娜"]
+            assert all(read(entry, LAB).files == RIGHT for entry in found.entries)
+            assert keys(found.remarks) == (["stray_sources"] if loose else [])
+
+
+def test_a_report_with_a_name_beside_the_files_makes_no_class(tmp_path: Path) -> None:
+    hand_in = tmp_path / "zhang"
+    hand_in.mkdir()
+    for name, data in (GOOD | {"2024001_张伟_report.pdf": b"%PDF"}).items():
+        (hand_in / name).write_bytes(data)
+    (entry,) = find(hand_in, LAB)
+    assert read(entry, LAB).files == RIGHT
 
 
 # Gradescope
