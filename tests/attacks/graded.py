@@ -167,6 +167,12 @@ def write_class(world: World, attacks: tuple[Attack, ...]) -> tuple[Path, Path]:
     return world.folder / "class", quiet
 
 
+def _unread(result: Mapping[str, Any]) -> bool:
+    """Whether a person has to look, since nothing that was handed in could be read."""
+    key = (result["message"] or {}).get("key", "")
+    return key.startswith("intake.") and key != "intake.reading_broken"
+
+
 def passed(record: Mapping[str, Any]) -> set[str]:
     return {one["check"] for one in record["results"] if one["outcome"] == "passed"}
 
@@ -197,7 +203,8 @@ def judge(attack: Attack, run: Run, quiet: Run) -> Verdict:
             faults.append(f"passes what its maths does not: {', '.join(sorted(more))}")
         if set(attack.misses) & passed(record):
             faults.append(f"passes {', '.join(set(attack.misses) & passed(record))}")
-        outcomes = {one["outcome"] for one in record["results"] if one["check"] not in optional}
+        results = [one for one in record["results"] if one["check"] not in optional]
+        outcomes = {one["outcome"] for one in results if not _unread(one)}
         if Outcome.NOT_GRADED in outcomes and base != "right":
             faults.append("counts as a fault of the grader")
         if attack.ends and not outcomes <= attack.ends:
