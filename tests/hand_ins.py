@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,6 +100,11 @@ def not_passed(record: HandIn) -> list[str]:
 def earned(lab: Lab, record: HandIn) -> int:
     """Points."""
     return points_of(lab, record.results).earned
+
+
+def heed_interrupts() -> None:
+    """As at a terminal: what a shell starts in the background ignores them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def descendants() -> set[int]:

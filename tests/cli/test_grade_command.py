@@ -250,7 +250,7 @@ def test_what_was_finished_before_an_interrupt_is_on_disk(tmp_path: Path) -> Non
         grading = subprocess.Popen(
             [sys.executable, "-m", "autograder", *arguments, "--allow-weak-isolation"],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"AUTOGRADER_SECRET": SECRET},
+            env=os.environ | {"AUTOGRADER_SECRET": SECRET}, preexec_fn=hand_ins.heed_interrupts,
         )  # fmt: skip
         assert grading.stderr is not None
         first = grading.stderr.readline()

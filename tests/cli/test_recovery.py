@@ -56,6 +56,7 @@ def begun(source: Path, out: Path, *options: str) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=hand_ins.heed_interrupts,
     )
 
 
