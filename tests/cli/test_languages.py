@@ -121,7 +121,8 @@ def test_chat_says_what_is_wrong_in_one_language(
     assert one_language(capsys.readouterr().err, language)
 
 
-@pytest.mark.parametrize("language", ["zh", pytest.param("en", marks=pytest.mark.slow)])
+@pytest.mark.slow  # a quick one is among the commands of students
+@pytest.mark.parametrize("language", ["zh", "en"])
 def test_debug_says_sentences_in_one_language(
     language: str,
     tmp_path: Path,

@@ -182,6 +182,7 @@ def test_a_full_disk_is_named_by_whatever_writes(whole: Run, tmp_path: Path, tas
     assert "File too large" in done.stderr and class_file(out) == class_file(whole.out)
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_not_taken_for_a_full_disk(
     source: Path, whole: Run, tmp_path: Path
 ) -> None:

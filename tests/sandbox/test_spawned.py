@@ -75,11 +75,13 @@ def said(transport: WorkerTransport, name: str) -> str:
     return transport.take_prints()
 
 
+@pytest.mark.slow
 def test_a_late_print_is_of_the_call_that_printed(transport: WorkerTransport) -> None:
     names = ("speak", "quiet", "speak", "quiet")
     assert [said(transport, name) for name in names] == ["I speak\n", "", "I speak\n", ""]
 
 
+@pytest.mark.slow
 def test_what_begins_like_a_mark_is_text_unless_it_goes_on_like_one(
     transport: WorkerTransport,
 ) -> None:
