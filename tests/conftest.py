@@ -21,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 DURATIONS = Path(__file__).with_name("durations.json")  # seconds of CI's processes, by group
 _OF_LABS = re.compile(r"tests/(proof|mutation)/")
+_TOGETHER = "tests/reference"  # where transformers is imported: once
 _took: defaultdict[str, float] = defaultdict(float)
 
 
@@ -28,6 +29,8 @@ def group_of(nodeid: str) -> str:
     """What runs in one process: a module, or the proofs of one lab, which share an engine."""
     if nodeid.startswith("tests/test_house.py"):
         return nodeid  # long ones, which share nothing
+    if nodeid.startswith(f"{_TOGETHER}/"):
+        return _TOGETHER
     room = _OF_LABS.match(nodeid)
     if room is None:
         return nodeid.split("::")[0]

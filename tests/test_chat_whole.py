@@ -100,7 +100,7 @@ def test_any_folder_of_transformers_talks(
 
     config = replace(Qwen3Config.from_json(TINY / "config.json"), tie_word_embeddings=tied)
     torch.manual_seed(1)
-    theirs: Any = hf.hf.Qwen3ForCausalLM(hf.hf_config(config)).eval()
+    theirs: Any = hf.modeling().Qwen3ForCausalLM(hf.hf_config(config)).eval()
     for parameter in theirs.parameters():  # all norms of one would hide what is not loaded
         parameter.data.add_(torch.randn_like(parameter) * 0.05)
     theirs.to(dtype).save_pretrained(tmp_path, max_shard_size="300KB")

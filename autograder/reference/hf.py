@@ -11,24 +11,33 @@ import inspect
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor, nn
 from torch.func import functional_call
-from transformers import Qwen3Config as HFConfig
-from transformers.models.qwen3 import modeling_qwen3
 
 from labs.given.config import Qwen3Config
 
-VERSION: str = transformers.__version__
-hf: Any = modeling_qwen3  # annotated in part only, and differently in each release
+VERSION = version("transformers")
 Weights = Mapping[str, Tensor]
 
 
-def hf_config(config: Qwen3Config) -> HFConfig:
+def modeling() -> Any:
+    """Import the models of transformers when they are needed: it takes two seconds.
+
+    They are annotated in part only, and differently in each release.
+    """
+    from transformers.models.qwen3 import modeling_qwen3
+
+    return modeling_qwen3
+
+
+def hf_config(config: Qwen3Config) -> Any:
     """Translate a config, naming every field: the defaults of transformers are no real Qwen3."""
+    from transformers import Qwen3Config as HFConfig
+
     fields: dict[str, Any] = {
         "vocab_size": config.vocab_size,
         "hidden_size": config.hidden_size,
@@ -66,7 +75,7 @@ def hf_rope_tables(config: Qwen3Config, positions: Tensor) -> tuple[Tensor, Tens
     Raises:
         RuntimeError: transformers lost the ``rope_theta`` of the config.
     """
-    rotary = hf.Qwen3RotaryEmbedding(hf_config(config))
+    rotary = modeling().Qwen3RotaryEmbedding(hf_config(config))
     _check_theta(rotary, config)
     batched = positions if positions.ndim == 2 else positions[None]
     cos, sin = rotary(torch.empty(0, dtype=torch.float32), batched)  # read for its dtype only
@@ -98,7 +107,7 @@ def hf_attention(
         "position_embeddings": hf_rope_tables(config, positions),
         "attention_mask": mask_additive_4d.float(),
     }
-    module = hf.Qwen3Attention(hf_config(config), layer_idx=0)
+    module = modeling().Qwen3Attention(hf_config(config), layer_idx=0)
     output: Tensor = _call(module, weights, arguments)[0]  # (output, attention weights)
     return output
 
@@ -124,10 +133,12 @@ def hf_attention_in_pieces(
     Returns:
         float32 ``[B, T, hidden]``.
     """
-    module = hf.Qwen3Attention(hf_config(config), layer_idx=0)
+    from transformers import DynamicCache
+
+    module = modeling().Qwen3Attention(hf_config(config), layer_idx=0)
     known = inspect.signature(module.forward).parameters
     keyword = "past_key_values" if "past_key_values" in known else "past_key_value"
-    cache, first, outputs = transformers.DynamicCache(), 0, []
+    cache, first, outputs = DynamicCache(), 0, []
     for count in pieces:
         end = first + count
         arguments = {
@@ -143,13 +154,13 @@ def hf_attention_in_pieces(
 
 def hf_mlp(config: Qwen3Config, weights: Weights, x: Tensor) -> Tensor:
     """Run one MLP: ``[..., hidden]`` to float32 ``[..., hidden]``."""
-    output: Tensor = _call(hf.Qwen3MLP(hf_config(config)), weights, {"x": x.float()})
+    output: Tensor = _call(modeling().Qwen3MLP(hf_config(config)), weights, {"x": x.float()})
     return output
 
 
 def hf_rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Run one RMSNorm: ``[..., size]`` and ``[size]`` to float32 ``[..., size]``."""
-    module = hf.Qwen3RMSNorm(weight.shape[0], eps=eps)
+    module = modeling().Qwen3RMSNorm(weight.shape[0], eps=eps)
     output: Tensor = _call(module, {"weight": weight}, {"hidden_states": x.float()})
     return output
 
@@ -160,7 +171,7 @@ def hf_logits(config: Qwen3Config, weights: Weights, tokens: Tensor) -> Tensor:
     Raises:
         RuntimeError: transformers lost ``rope_theta`` or chose other attention than eager.
     """
-    model = hf.Qwen3ForCausalLM(hf_config(config)).eval()
+    model = modeling().Qwen3ForCausalLM(hf_config(config)).eval()
     _check_theta(model.model.rotary_emb, config)
     if model.config._attn_implementation != "eager":
         raise RuntimeError(f"expected eager attention, got {model.config._attn_implementation}")
@@ -182,7 +193,7 @@ def hf_hidden_states(
         The residual stream before every layer and, normed, after the last one; the logits.
         What stands at padding is not to be relied on.
     """
-    model = hf.Qwen3ForCausalLM(hf_config(config)).eval()
+    model = modeling().Qwen3ForCausalLM(hf_config(config)).eval()
     _check_theta(model.model.rotary_emb, config)
     arguments = {
         "input_ids": tokens,
@@ -201,7 +212,7 @@ def hf_parameter_shapes(config: Qwen3Config) -> dict[str, tuple[int, ...]]:
     A shared parameter comes once: a model with a tied head has no ``lm_head.weight``.
     """
     with torch.device("meta"):
-        model = hf.Qwen3ForCausalLM(hf_config(config))
+        model = modeling().Qwen3ForCausalLM(hf_config(config))
     model.tie_weights()  # 5.0 leaves this out on the meta device
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
 

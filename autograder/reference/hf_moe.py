@@ -12,10 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.func import functional_call
-from transformers import Qwen3MoeConfig
-from transformers.models.qwen3_moe import modeling_qwen3_moe
 
-moe: Any = modeling_qwen3_moe  # annotated in part only, and differently in each release
 Weights = Mapping[str, Tensor]
 
 
@@ -34,6 +31,8 @@ def hf_sparse_moe(
     Returns:
         float32 ``[B, T, hidden]``, and the router's logits where this release returns them.
     """
+    from transformers import Qwen3MoeConfig  # when it is needed, as in `hf`
+
     count, hidden, inner = weights["experts.down_proj"].shape
     config = Qwen3MoeConfig(
         hidden_size=hidden,
@@ -44,7 +43,7 @@ def hf_sparse_moe(
         hidden_act="silu",
     )
     config._experts_implementation = "eager"  # a module built on its own never chooses
-    block = moe.Qwen3MoeSparseMoeBlock(config)
+    block = _modeling().Qwen3MoeSparseMoeBlock(config)
     named = {name: weight.float() for name, weight in weights.items()}
     if "experts.gate_up_proj" not in dict(block.named_parameters()):
         named = _one_by_one(named)
@@ -57,8 +56,14 @@ def hf_load_balancing_loss(
 ) -> Tensor:
     """The loss of one or more layers ``[B * T, experts]``; ``mask`` is ``[B, T]`` or None."""
     layers = tuple(layer.float() for layer in router_logits)
-    loss = moe.load_balancing_loss_func(layers, layers[0].shape[-1], top_k, mask)
+    loss = _modeling().load_balancing_loss_func(layers, layers[0].shape[-1], top_k, mask)
     return torch.as_tensor(loss)
+
+
+def _modeling() -> Any:
+    from transformers.models.qwen3_moe import modeling_qwen3_moe
+
+    return modeling_qwen3_moe
 
 
 def _one_by_one(weights: Weights) -> dict[str, Tensor]:
