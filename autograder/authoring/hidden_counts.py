@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autograder.authoring.place import Place, read
-from autograder.course import hidden_count
+from autograder.course import asked, hidden_count
 from autograder.reference import recipes
 
 
@@ -23,7 +23,7 @@ def stale(place: Place) -> Iterator[str]:
     """A file that is absent, or does not hold that number."""
     path = target(place)
     if not path.is_file() or read(path) != made(place):
-        yield f"{place.shown(path)} is not what the recipes give; run: python -m autograder build"
+        yield f"{place.shown(path)} is not what the recipes give; run: {asked.command('build')}"
 
 
 def target(place: Place) -> Path:

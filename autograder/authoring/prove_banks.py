@@ -13,13 +13,13 @@ from autograder.authoring.answering import (
     with_needs,
 )
 from autograder.authoring.place import Place
+from autograder.course import asked
 from autograder.diagnosis import bank
 from autograder.diagnosis.naming import NEAR
 from autograder.harness.collected import collect
 
 SAMPLE = 8  # mistakes that are run again: libraries change, too
 MAX_BYTES = 1 << 20  # of what students get
-MEND = "run: python -m autograder build"
 
 
 def stale(place: Place) -> Iterator[str]:
@@ -27,15 +27,16 @@ def stale(place: Place) -> Iterator[str]:
     if not place.misconceptions.exists():
         return
     shown = place.shown(place.fingerprints)
+    mend = f"run: {asked.command('build')}"
     if not fingerprints.is_made_of(place.pairs, fingerprints.made_of(place)):
-        yield f"{place.shown(place.pairs)}: not made of what is there today; {MEND}"
+        yield f"{place.shown(place.pairs)}: not made of what is there today; {mend}"
     if not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place)):
-        yield f"{shown}: not made of the solution, checks and misconceptions of today; {MEND}"
+        yield f"{shown}: not made of the solution, checks and misconceptions of today; {mend}"
         return
     size = place.fingerprints.stat().st_size
     if size > MAX_BYTES:
         yield f"{shown}: has {size} bytes, more than {MAX_BYTES}; give checks fewer cases"
-    yield from (f"{shown}: {name} answers otherwise now; {MEND}" for name in _changed(place))
+    yield from (f"{shown}: {name} answers otherwise now; {mend}" for name in _changed(place))
 
 
 def _changed(place: Place) -> Iterator[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autograder.authoring.place import NotProvedError, Place
+from autograder.course import asked
 from autograder.reference import cases
 from autograder.reference.cases import Case
 from autograder.sandbox.wire import Tensor
@@ -37,7 +38,7 @@ def stale(place: Place) -> Iterator[str]:
             f"({found[0]}). Audit under torch {drawn_by}, or build anew"
         )
     for difference in found:
-        yield f"{where}: {difference}; run: python -m autograder build"
+        yield f"{where}: {difference}; run: {asked.command('build')}"
 
 
 def fresh(place: Place) -> tuple[Case, ...]:

@@ -11,8 +11,7 @@ from pathlib import Path
 from autograder.authoring import stubs
 from autograder.authoring.markers import solution_lines
 from autograder.authoring.place import Place, read
-
-BUILD = "run: python -m autograder build"
+from autograder.course import asked
 
 
 def stale_stubs(place: Place) -> Iterator[str]:
@@ -20,14 +19,14 @@ def stale_stubs(place: Place) -> Iterator[str]:
     for name, wanted in stubs.stubs(place.lab, place.solutions).items():
         path = place.folder / name
         if not path.is_file():
-            yield f"{place.shown(path)} is absent; {BUILD}"
+            yield f"{place.shown(path)} is absent; run: {asked.command('build')}"
             continue
         text = read(path)
         if text == wanted:
             continue
         pairs = enumerate(zip_longest(text.splitlines(), wanted.splitlines()), 1)
         line = next((number for number, (has, wants) in pairs if has != wants), 1)
-        mend = BUILD
+        mend = f"run: {asked.command('build')}"
         if not stubs.is_untouched(text):
             mend += " --force (it was changed by hand: move the change into the solution first)"
         yield f"{place.shown(path)}:{line} is not what {name} of the solution gives; {mend}"
@@ -48,7 +47,7 @@ def other_faces(place: Place) -> Iterator[str]:
                 what = "signature" if have[key][0] != want[key][0] else "docstring"
                 yield (
                     f"{where}: its {what} differs from the solution's; keep it outside the "
-                    f"markers, then {BUILD}"
+                    f"markers, then run: {asked.command('build')}"
                 )
 
 
@@ -85,7 +84,8 @@ def stale_notebooks(place: Place) -> Iterator[str]:
     for source in place.notebooks:
         target = source.with_suffix(".ipynb")
         if notebooks.stale(source, target):
-            yield f"{place.shown(target)} is not what {source.name} gives; {BUILD}"
+            mend = asked.command("build")
+            yield f"{place.shown(target)} is not what {source.name} gives; run: {mend}"
     for target in place.built_notebooks:
         if target.with_suffix(".py") not in place.notebooks:
             yield f"{place.shown(target)} has no source; add {target.stem}.py, or delete it"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autograder.authoring.place import Place, read
+from autograder.course import asked
 from autograder.course.spot import FILE, LETTERS, Question, SpotError, dump, seal
 from autograder.course.toml_table import Table
 
@@ -47,7 +48,7 @@ def stale(place: Place) -> Iterator[str]:
     """Questions that are absent from the lab, or differ from what their source gives."""
     wanted, path = made(place), target(place)
     if wanted is not None and (not path.is_file() or read(path) != wanted):
-        yield f"{place.shown(path)} is not what spot.toml gives; run: python -m autograder build"
+        yield f"{place.shown(path)} is not what spot.toml gives; run: {asked.command('build')}"
     if wanted is None and path.exists():
         yield f"{place.shown(path)} has no source; delete it, or write spot.toml"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from autograder.authoring.pages import Section, sections
 from autograder.authoring.place import Place, read
+from autograder.course import asked
 
 CHINESE = ".zh-CN.md"
-COMMAND = "python -m autograder translated"
 # Students fill in the one, in the language they like; the other is for programs.
 ELSEWHERE = ("report_template.md", "AGENTS.md")
 
@@ -49,7 +49,8 @@ def breaches(place: Place) -> Iterator[str]:
     for path in pages(place):
         chinese = chinese_of(path)
         if not chinese.is_file():
-            yield f"{place.shown(path)} has no {chinese.name}; write it, then {COMMAND} FILE"
+            then = f"{asked.command('translated')} FILE"
+            yield f"{place.shown(path)} has no {chinese.name}; write it, then {then}"
             continue
         yield from faults(path, chinese, place.shown(chinese))
 
@@ -65,7 +66,7 @@ def faults(english: Path, chinese: Path, shown: str) -> Iterator[str]:
             yield (
                 f"{shown}:{zh.line}: “{zh.title}” {made} {version} “{en.title}” "
                 f"({english.name}:{en.line}); bring the Chinese up to date, then run: "
-                f"{COMMAND} {shown} --section '{en.title}'"
+                f"{asked.command('translated')} {shown} --section '{en.title}'"
             )
 
 
@@ -117,7 +118,7 @@ def odd(pair: Pair, english: str, shown: str) -> Iterator[str]:
             one = pair.english
             yield (
                 f"{shown}: nothing tells “{one.title}” ({english}:{one.line}); translate this "
-                f"section, then run: {COMMAND} {shown}"
+                f"section, then run: {asked.command('translated')} {shown}"
             )
         elif pair.chinese is not None:
             one = pair.chinese
@@ -127,7 +128,8 @@ def odd(pair: Pair, english: str, shown: str) -> Iterator[str]:
     if zh.broken:
         yield (
             f"{shown}:{zh.line}: “{zh.title}”: a line ends with “{zh.broken}” and its sentence "
-            f"goes on in the next; a reader sees a space there: {COMMAND} joins them"
+            "goes on in the next; a reader sees a space there: "
+            f"{asked.command('translated')} joins them"
         )
     for kind, wanted in en.fixed.items():
         found = zh.fixed[kind]

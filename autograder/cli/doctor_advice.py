@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from autograder.course import asked
 from autograder.course.records import Message
 from autograder.sandbox.jail import LAYERS, guarantees
 
@@ -28,7 +29,8 @@ def advice(
         broken: promises that were made and broke.
     """
     if broken:
-        yield Message("doctor.mend_broken", {"promises": ", ".join(broken)})
+        again = asked.command("doctor", "--json")
+        yield Message("doctor.mend_broken", {"promises": ", ".join(broken), "command": again})
     yield from _packages(facts["packages"])
     if not facts["python"]["ok"]:
         yield Message("doctor.mend_python", {"version": facts["python"]["version"]})

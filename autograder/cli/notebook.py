@@ -24,7 +24,8 @@ WRONG = "NOT as expected · 与预期不符"
 
 # What tells a student how to go on.
 _COMMAND = re.compile(
-    r"python -m autograder (?P<verb>test|hint) --lab (?P<lab>\d+)(?: -k (?P<name>[\w.]+))?"
+    r"(?:'[^'\n]+'|\S+) -m autograder (?P<verb>test|hint)"
+    r" --lab (?P<lab>\d+)(?: -k (?P<name>[\w.]+))?"
 )
 _last = "2"  # the lab that this notebook used last: what %check and %hint mean without a name
 

@@ -1,11 +1,15 @@
-"""What the command line that runs has said, for the commands that it suggests."""
+"""How we were started, and with what, for the commands that we suggest."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import sys
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 
 # Commands whose --folder holds a student's files.
 WITH_FOLDER = ("test", "watch", "hint", "debug", "reset")
@@ -33,6 +37,24 @@ class Asked:
         if self.language:
             words.append(f"--lang {self.language}")
         return words
+
+
+def command(*words: object) -> str:
+    """A command of ours as it can be typed here: with the Python that runs now."""
+    # Not resolved: an environment's interpreter is a link to one that has no torch.
+    python = Path(sys.executable)
+    found = shutil.which(python.name)
+    if found and Path(found).absolute() == python:
+        word = python.name
+    elif python.is_relative_to(Path.cwd()):
+        word = str(python.relative_to(Path.cwd()))
+    else:
+        word = str(python)
+    return " ".join([_quoted(word), "-m autograder", *(_quoted(str(word)) for word in words)])
+
+
+def _quoted(word: str) -> str:
+    return shlex.quote(word) if os.name == "posix" else f'"{word}"' if " " in word else word
 
 
 NOTHING = Asked()

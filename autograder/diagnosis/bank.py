@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder.course import asked
 from autograder.course.plain import misconception_from_plain
 from autograder.course.records import Misconception
 from autograder.diagnosis import stages
@@ -82,7 +83,7 @@ def load(path: Path) -> Bank:
             {name: stages.from_plain(raw) for name, raw in tree["courses"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError, zlib.error) as error:
-        mend = "run: python -m autograder build"
+        mend = f"run: {asked.command('build')}"
         raise BankError(f"{path}: not a bank of fingerprints ({error}); {mend}") from None
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from autograder import intake
+from autograder.course import asked
 from autograder.course.records import ClassRecord, HandIn, Message
 from autograder.exports import zips
 from autograder.exports.errors import ExportError
@@ -114,7 +115,7 @@ def write(record: ClassRecord, out: Path, download: Path, to: Path) -> Sent:
                 continue
             zips.put(archive, place.name, place.form(reports))
         if len(lacking) == len(found):
-            raise ExportError("no_reports", out)
+            raise ExportError("no_reports", out, command=asked.command("report", out))
     left = {"nowhere": nowhere, "no_report": lacking}
     remarks = [Message(f"export.{key}", {"who": listed(who)}) for key, who in left.items() if who]
     return Sent(places.platform, len(found) - len(lacking), tuple(remarks))

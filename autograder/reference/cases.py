@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from autograder.course import asked
 from autograder.course.records import Text
 from autograder.sandbox.wire import Tensor, pack, unpack
 
@@ -124,4 +125,4 @@ def _key(tensor: Tensor) -> str:
 
 
 def _not_cases(path: Path, error: Exception) -> CasesError:
-    return CasesError(f"{path}: not a file of cases ({error}); run: python -m autograder build")
+    return CasesError(f"{path}: not a file of cases ({error}); run: {asked.command('build')}")

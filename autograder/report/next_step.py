@@ -24,8 +24,7 @@ def command_of(lab: str, verb: str, name: str = "") -> str:
     settings = os.environ.get(MAKE)
     if settings is None:
         words = [
-            "python -m autograder",
-            verb,
+            asked.command(verb),
             f"--lab {lab}" if lab else "",
             f"-k {name}" if name else "",
             *asked.ASKED.get().repeated(verb, lab),

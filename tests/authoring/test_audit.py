@@ -18,6 +18,7 @@ import pytest
 from autograder.authoring import audit, build, prove_cases, stubs
 from autograder.authoring.place import NotProvedError, Place
 from autograder.cli.main import main
+from autograder.course import asked
 from autograder.reference import cases
 from autograder.reference.cases import Case
 from autograder.sandbox.wire import Tensor
@@ -140,7 +141,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (add(ATTENTION, "x = 1\n"), f"{ATTENTION}:117 is not what"),
         (add(ATTENTION, "x = 1\n"), "build --force (it was changed by hand"),
         (swap(SOLUTION, "the attention of Qwen3.", "attention."), f"{ATTENTION}:1 is not what"),
-        (remove(MLP), f"{MLP} is absent; run: python -m autograder build"),
+        (remove(MLP), f"{MLP} is absent; run: {asked.command('build')}"),
         (swap(SOLUTION, "    # END SOLUTION\n", ""), "BEGIN SOLUTION inside lab2.rotate_half"),
     ],
     "stubs keep every signature and docstring": [

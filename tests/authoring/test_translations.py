@@ -19,7 +19,7 @@ from autograder.authoring.translations import (
     pair_up,
 )
 from autograder.cli.main import main
-from autograder.course import labfile
+from autograder.course import asked, labfile
 
 ENGLISH = """# Title
 
@@ -144,7 +144,7 @@ def test_a_changed_section_is_stale_and_only_that(page: Path) -> None:
     (fault,) = told(page)
     assert fault == (
         "a.zh-CN.md:14: “第三” was made from another version of “Third” (a.md:12); bring the "
-        "Chinese up to date, then run: python -m autograder translated a.zh-CN.md --section 'Third'"
+        f"Chinese up to date, then run: {asked.command('translated')} a.zh-CN.md --section 'Third'"
     )
 
 
@@ -257,8 +257,8 @@ def test_a_page_without_a_chinese_one_is_told(tmp_path: Path) -> None:
     (tmp_path / "labs/lab9_x/README.md").write_text("# A\n")
     place = Place(tmp_path, "lab9_x")
     assert list(breaches(place)) == [
-        "labs/lab9_x/README.md has no README.zh-CN.md; write it, then python -m autograder "
-        "translated FILE"
+        "labs/lab9_x/README.md has no README.zh-CN.md; write it, then "
+        f"{asked.command('translated')} FILE"
     ]
     (tmp_path / "labs/lab9_x/README.zh-CN.md").write_text("words\n")
     with pytest.raises(ValueError, match=r"README\.zh-CN\.md: line 1: a page begins"):

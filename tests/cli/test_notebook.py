@@ -84,8 +84,8 @@ def test_magics_are_the_commands_of_the_command_line(
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         asked.append(command)
         return subprocess.CompletedProcess(
-            command, 1, "next: python -m autograder test --lab 2 -k mlp\n"
-            "stuck? python -m autograder hint --lab 2\n"
+            command, 1, "next: 'my own/bin/python' -m autograder test --lab 2 -k mlp\n"
+            "stuck? .venv/bin/python -m autograder hint --lab 2\n"
         )  # fmt: skip
 
     monkeypatch.setattr(notebook, "_last", "5")

@@ -13,7 +13,7 @@ import pytest
 
 from autograder.authoring import stubs
 from autograder.cli.main import main
-from autograder.course import labfile
+from autograder.course import asked, labfile
 from autograder.course.labfile import ROOT
 from tests import hand_ins, warm
 from tests.warm import Run
@@ -97,7 +97,7 @@ def test_a_stub_is_not_started_and_gets_the_next_step(tmp_path: Path) -> None:
     done = command("test", "--lab", "2", "-k", "rotate", "--folder", str(tmp_path), "--lang", "en")
     assert done.status == 1 and done.stderr == ""
     assert "0 of 4 points" in done.stdout
-    assert "next: python -m autograder test --lab 2 -k rotate_half" in done.stdout
+    assert f"next: {asked.command('test')} --lab 2 -k rotate_half" in done.stdout
     assert "hint:" not in done.stdout  # before a first attempt it would only give things away
     assert "repeat_kv" not in done.stdout and "Traceback" not in done.stdout
 
@@ -108,7 +108,7 @@ def test_the_stub_of_lab_1_begins_with_its_first_exercise(tmp_path: Path) -> Non
     done = warm.run("test", "--lab", "1", "--folder", str(tmp_path), "--lang", "en")
     assert done.status == 1 and done.stderr == ""
     assert "0 of 100 points" in done.stdout
-    assert "next: python -m autograder test --lab 1 -k softmax" in done.stdout
+    assert f"next: {asked.command('test')} --lab 1 -k softmax" in done.stdout
 
 
 @pytest.mark.parametrize(("lab", "run"), [("lab1", warm.run), ("lab2", command)])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,7 +70,7 @@ def test_half_a_lab_takes_fewer_than_25_lines_whatever_was_printed() -> None:
     assert len(text.splitlines()) < 25
     # What was cut is not the place, the last print or the way on.
     assert "attention.py:7  x = y" in text and "print 29" in text
-    assert "next: python -m autograder test --lab 2 -k repeat_kv" in text
+    assert f"next: {asked.command('test')} --lab 2 -k repeat_kv" in text
     assert all(width(line) <= 80 for line in text.splitlines() if "autograder" not in line)
 
 
@@ -117,12 +121,12 @@ def test_after_the_last_exercise_the_whole_lab_comes_and_then_the_next_lab() -> 
     last = LAB.exercises[-1].id.split(".")[1]
     first = LAB.exercises[0].id.split(".")[1]
     some = shown({}, only=tuple(of(last)), following="3").splitlines()
-    assert "next: python -m autograder test --lab 2" in some
+    assert f"next: {asked.command('test')} --lab 2" in some
     before = shown({}, only=tuple(of(first)), following="3")
     assert f"-k {LAB.exercises[1].id.split('.')[1]}" in before
-    assert "next: python -m autograder test --lab 3" in shown({}, following="3").splitlines()
+    assert f"next: {asked.command('test')} --lab 3" in shown({}, following="3").splitlines()
     # Behind the last lab all of them are looked at.
-    assert "next: python -m autograder test" in shown({}).splitlines()
+    assert f"next: {asked.command('test')}" in shown({}).splitlines()
 
 
 def test_the_hidden_cases_of_the_whole_lab_are_not_said_of_a_part() -> None:
@@ -198,11 +202,28 @@ def test_all_labs_begin_with_the_one_that_is_under_way() -> None:
     text = overview([LabRow(lab1, ()), LabRow(LAB, rows)], "en")
     assert "LAB=1  Foundations" in text and "not started (8 exercises)" in text
     assert "8 of 9 exercises pass" in text
-    assert "next: python -m autograder test --lab 2" in text
+    assert f"next: {asked.command('test')} --lab 2" in text
     nothing = overview([LabRow(lab1, ()), LabRow(LAB, ())], "en")
     assert "as it should be" in nothing and "test --lab 1" in nothing
     done = overview([LabRow(LAB, tuple(rows_of(record({}), NAMES)))], "zh")
     assert "所有实验都通过了公开用例" in done and "下一步" not in done
+
+
+def test_a_command_can_be_typed_where_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = tmp_path / "my own" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert asked.command("report", "a b") == f"'{python}' -m autograder report 'a b'"
+    monkeypatch.chdir(tmp_path)
+    assert asked.command("test") == "'my own/bin/python' -m autograder test"
+    done = subprocess.run([*shlex.split(asked.command("test"))[:1], "-c", ""])
+    assert done.returncode == 0
+    monkeypatch.setenv("PATH", str(python.parent))
+    assert asked.command("test") == "python -m autograder test"
 
 
 def test_commands_repeat_what_the_command_line_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,9 +231,9 @@ def test_commands_repeat_what_the_command_line_said(monkeypatch: pytest.MonkeyPa
     set_by = asked.ASKED.set(asked.Asked(lab="2", folder="my files", language="zh"))
     try:
         here = command_of("2", "test", "mlp")
-        assert here == "python -m autograder test --lab 2 -k mlp --folder 'my files' --lang zh"
+        assert here == f"{asked.command('test')} --lab 2 -k mlp --folder 'my files' --lang zh"
         # The files of another lab lie elsewhere, and spot needs none.
-        assert command_of("3", "test") == "python -m autograder test --lab 3 --lang zh"
+        assert command_of("3", "test") == f"{asked.command('test')} --lab 3 --lang zh"
         assert "--folder" not in command_of("2", "spot")
         monkeypatch.setenv("AUTOGRADER_MAKE", "LAB_LANG=zh")
         assert command_of("2", "test") == "make test LAB=2 LAB_LANG=zh"
