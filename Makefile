@@ -34,11 +34,23 @@ ALL_OR_LAB := $(if $(filter file,$(origin LAB)),,--lab "$(LAB)")
 # <instructors>
 # Students install the core; `make grade`, `make check` and friends what they need beyond it.
 # </instructors>
-READY_CORE := $(VENV)/.ready-core
-READY_NOTEBOOKS := $(VENV)/.ready-notebooks
+ifeq ($(VENV),.venv)
+# Named by what they were made of: a copied folder has other times.
+MADE_OF := $(shell cat pyproject.toml constraints.txt | cksum | cut -d" " -f1)
+READY_CORE := $(VENV)/.ready-core-$(MADE_OF)
+READY_NOTEBOOKS := $(VENV)/.ready-notebooks-$(MADE_OF)
 # <instructors>
-READY_DEV := $(VENV)/.ready-dev
-
+READY_DEV := $(VENV)/.ready-dev-$(MADE_OF)
+# </instructors>
+else
+READY_CORE := has-core
+READY_NOTEBOOKS := has-notebooks
+# <instructors>
+READY_DEV := has-dev
+# </instructors>
+.PHONY: has-core has-notebooks has-dev
+endif
+# <instructors>
 
 .PHONY: setup-dev grade demo build audit tidy check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
 .PHONY: mutants mutants-auto chaos soak compat release release-check notebooks-check clean
@@ -76,30 +88,56 @@ menu help:
 JOBS ?= 3
 # </instructors>
 
-# An environment of yours keeps its torch: pip only adds what is missing.
-PINNED := $(if $(filter .venv,$(VENV)),-c constraints.txt)
+INSTALL := $(PY) -m pip install $(if $(filter .venv,$(VENV)),-c constraints.txt)
+WITH_TORCH = $(if $(TORCH_INDEX),$(INSTALL) --index-url "$(TORCH_INDEX)" torch)
 
+ifeq ($(VENV),.venv)
 $(PY):
 	$(PYTHON) -m venv "$(VENV)"
 
-$(READY_CORE): pyproject.toml constraints.txt | $(PY)
+$(READY_CORE): | $(PY)
 	@echo "setting up $(VENV) (once; a few minutes)"
-	$(if $(TORCH_INDEX),$(PY) -m pip install $(PINNED) --index-url "$(TORCH_INDEX)" torch)
-	$(PY) -m pip install $(PINNED) -e ".[chat]"
+	$(WITH_TORCH)
+	$(INSTALL) -e ".[chat]"
 	@touch "$@"
 
 $(READY_NOTEBOOKS): $(READY_CORE)
-	$(PY) -m pip install $(PINNED) -e ".[chat,notebooks]"
+	$(INSTALL) -e ".[chat,notebooks]"
 	@touch "$@"
 
 # <instructors>
 $(READY_DEV): $(READY_CORE)
-	$(PY) -m pip install $(PINNED) -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
 	@touch "$@"
 
 setup-dev: $(READY_DEV)
 # </instructors>
 setup: $(READY_CORE)
+else
+# An environment of yours is written to by `make setup` alone, and keeps its torch: pip only adds
+# what is missing. All else says what is missing.
+$(PY):
+	@echo "$(VENV): no environment; make setup VENV=$(VENV) makes one there" >&2; exit 2
+
+has-core: | $(PY)
+	@$(SAID) $(PY) -m autograder.cli.doctor_facts chat
+
+has-notebooks: | $(PY)
+	@$(SAID) $(PY) -m autograder.cli.doctor_facts chat notebooks
+
+setup:
+	@test -x "$(PY)" || $(PYTHON) -m venv "$(VENV)"
+	$(WITH_TORCH)
+	$(INSTALL) -e ".[chat]"
+
+# <instructors>
+has-dev: | $(PY)
+	@$(SAID) $(PY) -m autograder.cli.doctor_facts dev
+
+setup-dev: setup
+	$(INSTALL) -e ".[dev]"
+# </instructors>
+endif
 
 # What else a command that is shown has to say again, so that it can be copied as it is.
 SETTINGS := $(if $(LAB_LANG),LAB_LANG=$(LAB_LANG)) $(if $(filter-out .venv,$(VENV)),VENV=$(VENV))
@@ -177,7 +215,7 @@ TESTS = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(JOBS) $(OPTIONS)
 tidy: $(READY_DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(VENV)/bin/lint-imports
+	$(PY) -c "from importlinter.cli import lint_imports_command as c; c()"
 
 check: tidy
 	$(TESTS) -m "not slow"

@@ -11,7 +11,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -65,14 +65,45 @@ def packages() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _requirements() -> Iterator[tuple[str, str, bool]]:
-    """Name, range, and whether it is one of the core, as ``pyproject.toml`` asks for them."""
+def lacking(extras: Iterable[str]) -> list[str]:
+    """What the core and these extras ask for and is not here, as pip takes it: ``numpy>=1.26``."""
+    project = _project()
+    todo, seen, absent = [*project["dependencies"]], set(), []
+    left = list(extras)
+    while left:
+        if (extra := left.pop()) not in seen:
+            seen.add(extra)
+            for requirement in project["optional-dependencies"][extra]:
+                match = _REQUIREMENT.match(requirement)
+                if match and match[1] == project["name"]:  # ours with extras: those as well
+                    left += re.findall(r"[A-Za-z0-9._-]+", requirement[len(match[1]) :])
+                else:
+                    todo.append(requirement)
+    for requirement in todo:
+        name, asked = _REQUIREMENT.match(requirement).groups()  # type: ignore[union-attr]
+        try:
+            here = within(metadata.version(name), asked)
+        except metadata.PackageNotFoundError:
+            here = False
+        if not here:
+            absent.append(requirement.replace(" ", ""))
+    return absent
+
+
+def _project() -> dict[str, Any]:
     import tomllib
 
     try:
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        project: dict[str, Any] = tomllib.loads(text)["project"]
     except (OSError, ValueError, KeyError):  # a copy without it; the core is known
         project = {"dependencies": ["torch", "numpy", "pytest", "pytest-timeout", "safetensors"]}
+    return project
+
+
+def _requirements() -> Iterator[tuple[str, str, bool]]:
+    """Name, range, and whether it is one of the core, as ``pyproject.toml`` asks for them."""
+    project = _project()
     groups = [(project.get("dependencies", ()), True)]
     groups += [(extra, False) for extra in project.get("optional-dependencies", {}).values()]
     for requirements, needed in groups:
@@ -193,3 +224,21 @@ def text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def main(extras: list[str]) -> int:
+    """``… doctor_facts EXTRA…``: say what an environment of the user's own lacks, if anything."""
+    from autograder.cli.commands import language
+    from autograder.cli.say import say
+    from autograder.report.terminal import readable
+
+    absent = lacking(extras)
+    if absent:
+        packages = " ".join(f"'{one}'" for one in absent)
+        language = readable(language())
+        say(language, "lacks", python=sys.executable, packages=packages)
+    return 2 if absent else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

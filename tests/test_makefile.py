@@ -1,0 +1,60 @@
+"""What make writes to: our own environment, once; one of the user's own only when asked to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autograder.course.labfile import ROOT
+
+FILES = ("Makefile", "pyproject.toml", "constraints.txt")
+
+
+def make(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run make as a student's shell does."""
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.run(
+        ["make", *arguments], cwd=folder, capture_output=True, text=True, env=environment
+    )
+
+
+def test_an_environment_of_the_users_own_is_not_written_to(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", own], check=True)
+    before = sorted(own.rglob("*"))
+    done = make("test", "LAB=2", f"VENV={own}")
+    assert done.returncode == 2 and sorted(own.rglob("*")) == before
+    assert f"{own}/bin/python -m pip install 'torch>=2.6,<3'" in done.stderr
+    there = make("-n", "setup", f"VENV={own}").stdout
+    assert "pip install" in there and "constraints" not in there  # its torch stays
+
+
+def test_what_is_not_there_is_not_made_unasked(tmp_path: Path) -> None:
+    done = make("test", f"VENV={tmp_path / 'none'}")
+    assert done.returncode == 2 and "make setup VENV=" in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_copied_folder_is_set_up_anew_only_where_it_asks_for_other_packages(
+    tmp_path: Path, changed: bool
+) -> None:
+    for name in FILES:
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").touch()
+    told = make("-n", "test", folder=tmp_path).stdout.split()
+    (stamp,) = {Path(word.strip('"')) for word in told if ".ready-core" in word}
+    (tmp_path / stamp).touch()
+    later = time.time() + 60
+    for name in FILES:  # as a copy is newer
+        os.utime(tmp_path / name, (later, later))
+    if changed:
+        (tmp_path / "constraints.txt").write_text("numpy==2.0.0\n")
+    assert ("pip install" in make("-n", "test", folder=tmp_path).stdout) == changed
