@@ -235,8 +235,7 @@ def main(extras: list[str]) -> int:
     absent = lacking(extras)
     if absent:
         packages = " ".join(f"'{one}'" for one in absent)
-        language = readable(language())
-        say(language, "lacks", python=sys.executable, packages=packages)
+        say(readable(language()), "lacks", python=sys.executable, packages=packages)
     return 2 if absent else 0
 
 
