@@ -100,6 +100,23 @@ def github_workflow(name: str, to: Path | None, language: str) -> int:
     return finished(language, path, [Message("results.github_feedback")], ())
 
 
+def classroom50(name: str, to: Path | None, language: str) -> int:
+    """Write Classroom 50's autograder of a lab.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: no such lab.
+    """
+    lab = labfile.load(labfile.find_lab(name))
+    folder = to or Path(f"classroom50-{lab.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, blob in github.classroom50(labfile.ROOT, lab, language).items():
+        write_atomic(folder / file, blob)
+    return finished(language, folder, [Message("results.classroom50_feedback")], ())
+
+
 def _write_private(path: Path, blob: bytes) -> None:
     """Write a file whole or not at all, for its owner alone: it holds a secret."""
     part = path.with_name(f".{path.name}.tmp")

@@ -1,4 +1,4 @@
-"""``export``, the kinds that other graders read: JUnit XML, Gradescope, GitHub Classroom."""
+"""``export``, the kinds that other graders read: JUnit XML, Gradescope, GitHub."""
 
 from __future__ import annotations
 
@@ -34,10 +34,21 @@ def add(kinds: Commands) -> None:
         "--allow-weak-isolation", action="store_true", help="grade whatever layers are missing"
     )
 
-    text = "write a GitHub Actions workflow that checks a lab's public cases, for Classroom"
+    text = "write a GitHub Actions workflow that checks a lab's public cases at every push"
     github = kinds.add("github", _github, text)
     text = "folder of the template repository (default: dist/qwen3-labs-student)"
     github.add_argument("--to", type=Path, metavar="FOLDER", help=text)
+
+    text = "write the autograder with which Classroom 50 checks a lab's public cases"
+    classroom50 = kinds.add("classroom50", _classroom50, text)
+    text = "where to (default: classroom50-LAB)"
+    classroom50.add_argument("--to", type=Path, metavar="FOLDER", help=text)
+
+
+def _classroom50(arguments: argparse.Namespace) -> int:
+    from autograder.cli import export_results
+
+    return export_results.classroom50(arguments.lab, arguments.to, arguments.lang)
 
 
 def _github(arguments: argparse.Namespace) -> int:

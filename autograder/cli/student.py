@@ -39,7 +39,7 @@ def test(
         match: what ``-k`` asks for; empty for everything.
         language: ``en`` or ``zh``.
         real: cases on real weights.
-        to: where to write the results for GitHub Classroom; None for nowhere.
+        to: where to write the results as JSON; None for nowhere.
 
     Returns:
         0 when every check passed, 1 when not, 2 when nothing could be run.

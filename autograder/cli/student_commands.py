@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
     test = commands.add("test", _test, text, lab="")
     test.add_argument("-k", dest="match", default="", help=_NAMED)
     test.add_argument("--folder", type=Path, help=_LIE)
-    text = "also write the results there, as GitHub Classroom reads them (with --lab)"
+    text = "also write the results there, as JSON (with --lab)"
     test.add_argument("--json", type=Path, metavar="FILE", help=text)
 
     text = "check again whenever a file is saved, from a process that is warm"

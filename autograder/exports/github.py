@@ -1,32 +1,30 @@
-"""A GitHub Actions workflow that checks a lab in a student's repository, as Classroom runs it.
+"""What checks a lab on GitHub: a workflow for a template repository, and Classroom 50's autograder.
 
-It runs the public cases only: whoever owns a repository can read and change all of it, the workflow
-too. So its points are feedback; grades come from ``grade`` on the collected hand-ins.
-
-``classroom-resources/autograding-grading-reporter`` reads the result of a step as base64 of one
-JSON object (see ``autograder/report/classroom.py``) from ``<RUNNER>_RESULTS``, and tells Classroom.
+Both run the public cases only, on a machine where student code runs beside them: their points are
+feedback; grades come from ``grade`` on the collected hand-ins. GitHub Classroom, which used to read
+points from workflows, ended in August 2026; a workflow of its own tells them in its summary.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from autograder.course.records import Lab
+from autograder.exports import classroom50_autograder, gradescope_zip
 
 FOLDER = ".github/workflows"
+GRADER = "qwen3-labs.zip"
 _TEXT = """\
-# Checks {title} on its public cases at every push, and tells the points to GitHub Classroom.
-name: {runner}
+# Checks {title} on its public cases at every push. The points are in the summary of the run.
+name: {name}
 on:
   push:
   workflow_dispatch:
-  repository_dispatch:
 permissions:
-  checks: write
-  actions: read
   contents: read
 jobs:
-  {runner}:
+  {name}:
     runs-on: ubuntu-latest
-    if: github.actor != 'github-classroom[bot]'
     timeout-minutes: 20
     steps:
       - name: Take the files
@@ -42,35 +40,44 @@ jobs:
           python -m pip install -q -c constraints.txt --index-url {torch} torch
           python -m pip install -q -c constraints.txt .
       - name: Check
-        id: {runner}
         run: |
           passed=0
-          python -m autograder test --lab {number} --lang {language} --json result.json || passed=$?
-          [ "$passed" -le 1 ]
-          echo "result=$(base64 -w 0 result.json)" >> "$GITHUB_OUTPUT"
-      - name: Tell the points
-        uses: classroom-resources/autograding-grading-reporter@v1
-        env:
-          {variable}_RESULTS: ${{{{ steps.{runner}.outputs.result }}}}
-        with:
-          runners: {runner}
+          python -m autograder test --lab {number} --lang {language} | tee result.txt || passed=$?
+          {{ echo '```'; cat result.txt; echo '```'; }} >> "$GITHUB_STEP_SUMMARY"
+          exit "$passed"
 """
-TORCH = "https://download.pytorch.org/whl/cpu"  # a tenth of the size of the default
 
 
 def workflow(lab: Lab, language: str) -> str:
     """The YAML text for a lab; results are in ``language`` (``en`` or ``zh``)."""
-    runner = lab.name.partition("_")[0]
+    name = lab.name.partition("_")[0]
     return _TEXT.format(
         title=lab.title.en.replace("\n", " "),
-        runner=runner,
-        number=runner.removeprefix("lab"),
+        name=name,
+        number=name.removeprefix("lab"),
         language=language,
-        variable=runner.upper(),
-        torch=TORCH,
+        torch=classroom50_autograder.TORCH,
     )
 
 
 def name_of(lab: Lab) -> str:
     """Path of the workflow in a repository."""
     return f"{FOLDER}/{lab.name.partition('_')[0]}.yml"
+
+
+def classroom50(root: Path, lab: Lab, language: str) -> dict[str, bytes]:
+    """Classroom 50's autograder for a lab, by name: its script, and the grader beside it.
+
+    Args:
+        root: the checkout.
+        lab: the lab that is checked; nothing of its hidden cases is in the grader.
+        language: of the messages, ``en`` or ``zh``.
+    """
+    script = Path(classroom50_autograder.__file__).read_text(encoding="utf-8")
+    for setting, value in {"LAB": lab.name, "LANGUAGE": language}.items():
+        line = f'{setting} = "{getattr(classroom50_autograder, setting)}"\n'
+        assert line in script
+        script = script.replace(line, f'{setting} = "{value}"\n')
+    sources = gradescope_zip.sources(root, lab, hidden=False)
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sources}
+    return {"autograder.py": script.encode(), GRADER: gradescope_zip.packed(files)}

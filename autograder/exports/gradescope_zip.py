@@ -39,7 +39,7 @@ def contents(root: Path, lab: Lab, settings: Settings, secret: bytes) -> dict[st
     files[SETTINGS] = gradescope_settings.text_of(settings).encode()
     ours = gradescope.text_of(gradescope.not_graded(lab, settings.language))
     files["not_graded.json"] = ours.encode()
-    for path in _sources(root, lab):
+    for path in sources(root, lab, hidden=True):
         files[f"{CODE}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
     return dict(sorted(files.items()))
 
@@ -57,7 +57,7 @@ def packed(files: dict[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-def _sources(root: Path, lab: Lab) -> Iterator[Path]:
+def sources(root: Path, lab: Lab, *, hidden: bool) -> Iterator[Path]:
     """The autograder without what authors do, the lab, and what its hidden cases are made of."""
     yield from (root / name for name in _INSTALLED)
     for path in _files(root / "autograder"):
@@ -67,9 +67,10 @@ def _sources(root: Path, lab: Lab) -> Iterator[Path]:
     yield root / "labs" / "__init__.py"
     yield from _files(root / "labs" / "given")
     yield from _files(lab.folder)
-    solutions = root / "solutions" / lab.name
-    yield from _files(solutions / "cases")
-    yield from sorted(solutions.glob("*.bank"))
+    if hidden:
+        solutions = root / "solutions" / lab.name
+        yield from _files(solutions / "cases")
+        yield from sorted(solutions.glob("*.bank"))
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -1,8 +1,7 @@
-"""Results of one's own checks as GitHub Classroom's reporter reads them: its JSON, version 3.
+"""Results of one's own checks as JSON, in the shape of Classroom 50's ``result.json``.
 
-Fields: classroom-resources/autograding-python-grader ``runner/data.py``, and
-exercism/docs test-runners/interface.md, from where they come. The reporter adds up ``score`` of the
-tests and shows it as points of ``max_score``; what could not be checked is in neither.
+Fields: foundation50/classroom50, ``wiki/Advanced-Autograding.md``; what else a test holds is kept
+there as it is. What could not be checked is neither in ``score`` nor in ``max-score``.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from autograder.course.records import CheckResult, ClassRecord, Message, Outcome
 from autograder.course.score import score_of
 from autograder.report.escape import block, line
 
-VERSION = 3
 MAX_OUTPUT = 500  # characters of what a test printed
 
 
@@ -30,45 +28,33 @@ def text_of(record: ClassRecord, language: str) -> str:
 
 
 def document(record: ClassRecord, language: str) -> dict[str, Any]:
-    """The results as plain data; ``status`` is ``pass``, ``fail`` or ``error`` (not checked)."""
+    """The results as plain data, in whole points."""
     (hand_in,) = record.hand_ins
     results = {result.check: result for result in hand_in.results}
     tests = []
     for exercise in record.lab.exercises:
         for check in exercise.checks:
             result = results.get(check.name)
-            if result is None or (check.optional and result.outcome is Outcome.NOT_GRADED):
+            if result is None or result.outcome is Outcome.NOT_GRADED:
                 continue
-            status = _status(result)
-            title = f"{exercise.id}: {line(check.title.in_(language))}"
-            points = check.points if status == "pass" else 0
-            told = {"name": title, "status": status, "score": points, "filename": exercise.file}
+            passed = result.outcome is Outcome.PASSED
+            told = {"test-name": f"{exercise.id}: {line(check.title.in_(language))}"}
+            told |= {"passed": passed, "score": check.points if passed else 0}
+            told |= {"max-score": check.points, "file": exercise.file}
             tests.append(told | _said(result, language))
-    statuses = {test["status"] for test in tests}
-    worst = next((one for one in ("error", "fail") if one in statuses), "pass")
-    return {
-        "version": VERSION,
-        "status": worst,
-        "max_score": score_of(record.lab, hand_in).gradable,
-        "tests": tests,
-    }
-
-
-def _status(result: CheckResult) -> str:
-    if result.outcome is Outcome.NOT_GRADED:
-        return "error"
-    return "pass" if result.outcome is Outcome.PASSED else "fail"
+    score = score_of(record.lab, hand_in)
+    return {"score": score.earned, "max-score": score.gradable, "tests": tests}
 
 
 def _said(result: CheckResult, language: str) -> dict[str, Any]:
     """The sentence, what was printed (its end), and where; each as far as there is one."""
-    told: dict[str, Any] = {"line_no": 0, "test_code": ""}
+    told: dict[str, Any] = {}
     if result.outcome is not Outcome.PASSED:
         word = render(Message(f"outcome.{result.outcome.value}"), language)
         why = line(render(result.message, language)) if result.message is not None else ""
         told["message"] = f"{word}: {why}" if why else word
     if result.frames:
-        told["line_no"] = result.frames[-1].line
+        told["line"] = result.frames[-1].line
     if result.prints:
         told["output"] = block(result.prints)[-MAX_OUTPUT:]
     return told

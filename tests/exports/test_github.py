@@ -1,12 +1,13 @@
-"""The workflow for GitHub Classroom: its steps run here as they stand, in a student's copy."""
+"""What GitHub runs: the steps of the workflow and Classroom 50's script, as they stand."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
+import re
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -30,30 +31,32 @@ def told(hand_in: HandIn, language: str = "en") -> dict[str, Any]:
     document: dict[str, Any] = json.loads(
         classroom.text_of(replace(CLASS, hand_ins=(hand_in,)), language)
     )
-    assert document["version"] == 3 and document["status"] in ("pass", "fail", "error")
+    assert sum(test["score"] for test in document["tests"]) == document["score"]
+    assert sum(test["max-score"] for test in document["tests"]) == document["max-score"]
     for test in document["tests"]:
-        assert test["status"] in ("pass", "fail", "error") and type(test["score"]) is int
-        assert test["status"] == "pass" or (test["message"] and test["score"] == 0)
+        assert type(test["score"]) is int and type(test["max-score"]) is int
+        assert test["passed"] or (test["message"] and test["score"] == 0)
         assert len(test.get("output", "")) <= 500
     return document
 
 
-def test_what_the_reporter_adds_up_is_the_score() -> None:
+def test_a_right_hand_in_has_every_point() -> None:
     document = told(ALL_PASSED)
-    assert document["status"] == "pass" and document["max_score"] == 100
-    assert sum(test["score"] for test in document["tests"]) == 100
+    assert all(test["passed"] for test in document["tests"])
+    assert document["score"] == document["max-score"] == 100
 
 
 def test_what_could_not_be_checked_is_no_zero() -> None:
     document = told(MIXED)
-    assert document["status"] == "error" and document["max_score"] == 80
-    assert sum(test["score"] for test in document["tests"]) == 20
+    assert (document["score"], document["max-score"]) == (20, 80)
 
 
 def test_odd_output_is_cut_and_harmless() -> None:
     odd = "\x1b[31m\ud800" + "x" * 2000
     result = CheckResult(LAB.checks[0].name, Outcome.FAILED, prints=odd)
-    (test,) = told(HandIn("a", (result,)), "zh")["tests"]
+    (hand_in,) = (HandIn("a", (result,)),)
+    record = replace(CLASS, hand_ins=(hand_in,))
+    (test,) = json.loads(classroom.text_of(record, "zh"))["tests"]
     assert test["output"] == "x" * 500
 
 
@@ -80,59 +83,79 @@ case "$*" in
 *) exec "$REAL" "$@" ;;
 esac
 """
+ROOM = {
+    "CLASSROOM": "llm", "ASSIGNMENT": "block", "SUBMISSION_TAG": "submit/1", "COMMIT_URL": "c",
+    "RELEASE_URL": "r",
+}  # fmt: skip
 
 
-def run(repository: Path, tmp_path: Path, name: str) -> str:
-    """Run a step as GitHub does (``bash -e -o pipefail``); what it adds to its outputs."""
+def run(where: Path, tmp_path: Path, *line: str) -> tuple[int, str]:
+    """Run a command as a runner does, but for pip; its status, and the summary it has written."""
     stub = tmp_path / "bin" / "python"
     stub.parent.mkdir(exist_ok=True)
     stub.write_text(STUB, encoding="utf-8")
     stub.chmod(0o755)
-    output = tmp_path / "output"
-    output.touch()
-    variables = {"GITHUB_OUTPUT": str(output), "LOG": str(tmp_path / "log"), "REAL": sys.executable}
-    variables |= {"PATH": f"{stub.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    summary = tmp_path / "summary"
+    summary.write_text("", encoding="utf-8")
+    variables = {"GITHUB_STEP_SUMMARY": str(summary), "LOG": str(tmp_path / "log"), **ROOM}
+    variables |= {"REAL": sys.executable, "PATH": f"{stub.parent}:{os.environ['PATH']}"}
+    variables["OMP_NUM_THREADS"] = "1"
+    with hand_ins.nothing_left_behind():
+        done = subprocess.run(line, cwd=where, env=os.environ | variables, capture_output=True)
+    assert not done.returncode or b"Traceback" not in done.stderr, done.stderr.decode()
+    return done.returncode, summary.read_text(encoding="utf-8")
+
+
+def run_step(repository: Path, tmp_path: Path, name: str) -> tuple[int, str]:
+    """Run a step of the workflow as GitHub does (``bash -e -o pipefail``)."""
     script = tmp_path / "step.sh"
     script.write_text(steps(repository)[name]["run"], encoding="utf-8")
-    line = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", str(script)]
-    with hand_ins.nothing_left_behind():
-        done = subprocess.run(line, cwd=repository, env=os.environ | variables, capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
-    return output.read_text(encoding="utf-8")
-
-
-def reported(output: str) -> dict[str, Any]:
-    """What the reporter decodes from the step's output."""
-    name, _, value = output.strip().partition("=")
-    assert name == "result" and "\n" not in value
-    document: dict[str, Any] = json.loads(base64.b64decode(value))
-    return document
+    bash = ("bash", "--noprofile", "--norc", "-e", "-o", "pipefail")
+    return run(repository, tmp_path, *bash, str(script))
 
 
 @pytest.mark.slow
-def test_the_steps_run_and_report_points(repository: Path, tmp_path: Path) -> None:
-    run(repository, tmp_path, "Install")
+def test_the_steps_run_and_show_points(repository: Path, tmp_path: Path) -> None:
+    assert run_step(repository, tmp_path, "Install")[0] == 0
     installed = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
     assert [line.split()[-1] for line in installed] == ["torch", "."]
     assert (repository / "constraints.txt").is_file()
-    document = reported(run(repository, tmp_path, "Check"))
-    assert document["max_score"] == 100 and document["status"] == "fail"
-    assert sum(test["score"] for test in document["tests"]) == 0
+    status, summary = run_step(repository, tmp_path, "Check")
+    assert status == 1 and "0 of 100 points" in summary
     for name, text in hand_ins.right().items():
         (repository / "labs" / "lab2_qwen3_block" / name).write_text(text, encoding="utf-8")
-    (tmp_path / "output").unlink()
-    document = reported(run(repository, tmp_path, "Check"))
-    assert document["status"] == "pass"
-    assert sum(test["score"] for test in document["tests"]) == 100
+    status, summary = run_step(repository, tmp_path, "Check")
+    assert status == 0 and "100 of 100 points" in summary
 
 
-def test_the_reporter_finds_the_result_under_its_runners_name(repository: Path) -> None:
-    found = steps(repository)
-    reporter = found["Tell the points"]
-    (runner,) = reporter["with"]["runners"].split(",")
-    assert found["Check"]["id"] == runner
-    expected = {f"{runner.upper()}_RESULTS": f"${{{{ steps.{runner}.outputs.result }}}}"}
-    assert reporter["env"] == expected
+@pytest.mark.slow
+@pytest.mark.parametrize("inside", ["labs/lab2_qwen3_block", "."])
+def test_classroom_50_gets_the_result_of_its_own_grader(tmp_path: Path, inside: str) -> None:
+    bundle, checkout = tmp_path / "bundle", tmp_path / "checkout"
+    command = ["export", "classroom50", "--lab", "2", "--to", str(bundle), "--lang", "en"]
+    assert main(command) == 0
+    # Classroom 50 fetches 10 MB at most; no hidden case is among them.
+    assert sum(path.stat().st_size for path in bundle.iterdir()) < 5 << 20
+    with zipfile.ZipFile(bundle / github.GRADER) as archive:
+        assert not [name for name in archive.namelist() if name.startswith("solutions")]
+    (checkout / inside).mkdir(parents=True)
+    (checkout / "autograder").mkdir()  # a student's own grader says nothing
+    (checkout / "autograder/__main__.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    for name, text in hand_ins.right().items():
+        (checkout / inside / name).write_text(text, encoding="utf-8")
+    interpreter = [sys.executable, str(bundle / "autograder.py")]
+    code = (
+        "import runpy, subprocess, sys; real = subprocess.run\n"
+        "def run(line, **rest):\n"
+        "    return real(['true'] if 'pip' in line else line, **rest)\n"
+        f"subprocess.run = run; runpy.run_path({interpreter[1]!r}, run_name='__main__')"
+    )
+    status, _ = run(checkout, tmp_path, sys.executable, "-c", code)
+    assert status == 0
+    result = json.loads((checkout / "result.json").read_text(encoding="utf-8"))
+    assert result["schema"] == "classroom50/result/v1" and result["score"] == 100
+    assert result["submission"] == "submit/1" and result["review"] == "c"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result["datetime"])
 
 
 @pytest.mark.parametrize("lab", sorted(path.name for path in labfile.LABS.glob("lab*_*")))
@@ -140,7 +163,7 @@ def test_every_lab_has_a_workflow_that_is_yaml(lab: str) -> None:
     text = github.workflow(labfile.load(labfile.LABS / lab), "zh")
     data = yaml.safe_load(text)
     assert list(data["jobs"]) == [lab.partition("_")[0]] and "--lang zh" in text
-    assert data["permissions"] == {"checks": "write", "actions": "read", "contents": "read"}
+    assert data["permissions"] == {"contents": "read"}
 
 
 def test_what_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
