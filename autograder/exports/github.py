@@ -2,7 +2,7 @@
 
 Both run the public cases only, on a machine where student code runs beside them: their points are
 feedback; grades come from ``grade`` on the collected hand-ins. GitHub Classroom, which used to read
-points from workflows, ended in August 2026; a workflow of its own tells them in its summary.
+points from workflows, ended in 2026; a workflow of its own tells them in its summary.
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ def document(record: ClassRecord, language: str) -> dict[str, Any]:
             if result is None or result.outcome is Outcome.NOT_GRADED:
                 continue
             passed = result.outcome is Outcome.PASSED
-            told = {"test-name": f"{exercise.id}: {line(check.title.in_(language))}"}
+            told: dict[str, Any] = {
+                "test-name": f"{exercise.id}: {line(check.title.in_(language))}"
+            }
             told |= {"passed": passed, "score": check.points if passed else 0}
             told |= {"max-score": check.points, "file": exercise.file}
             tests.append(told | _said(result, language))
