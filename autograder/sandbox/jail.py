@@ -22,6 +22,7 @@ LAYERS: tuple[str, ...] = (
     "rlimits",
     "no_new_privs",
     "uid",
+    "threads",
     "capabilities",
     "parent_death",
     "landlock_files",
@@ -42,7 +43,7 @@ _PROMISES: Mapping[str, tuple[frozenset[str], ...]] = {
     "signals": (frozenset(("seccomp",)), frozenset(("landlock_scope",))),
 }
 
-MOST_THREADS = 512  # of all workers together, where they have a user of their own
+MOST_THREADS = 512  # of all workers together, beside those that their user has already
 _NOBODY = 65534
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _SIGKILL = 9  # on every Linux; signal.SIGKILL does not exist on Windows
@@ -177,6 +178,7 @@ class Jail:
     _ruleset: int | None
     _filter: bytes
     _pid_offsets: tuple[int, ...]
+    _most_threads: int
 
     @classmethod
     def prepare(
@@ -204,8 +206,11 @@ class Jail:
         ):
             if why:
                 missing[layer] = why
+        user = os.geteuid() if "uid" in missing and _LIBC is not None else _NOBODY
+        if user == 0:
+            missing["threads"] = "workers run as root, and the limit binds any other user"
         if _LIBC is None:
-            for layer in ("no_new_privs", "capabilities", "parent_death"):
+            for layer in ("no_new_privs", "threads", "capabilities", "parent_death"):
                 missing[layer] = "this system is not Linux"
         elif seccomp.machine() is None:
             missing["capabilities"] = "no system-call numbers for this architecture"
@@ -221,7 +226,8 @@ class Jail:
         arch = seccomp.machine()
         code = seccomp.program(arch) if arch and "seccomp" not in missing else b""
         offsets = seccomp.pid_offsets(code)
-        return cls(memory_bytes, cpu_seconds, missing, ruleset, code, offsets)
+        most = MOST_THREADS + rlimits.threads_of(user)
+        return cls(memory_bytes, cpu_seconds, missing, ruleset, code, offsets, most)
 
     def enter(self) -> tuple[str, ...]:
         """Bind every layer to this process for good; the names of those that bound.
@@ -244,8 +250,7 @@ class Jail:
         layer("no_new_privs", _prctl, _PR_SET_NO_NEW_PRIVS, 1)
         _drop_bounding_set()
         layer("uid", _become_nobody)
-        if "uid" in bound:  # of anybody else the limit would count what is not ours
-            rlimits.limit_threads(MOST_THREADS)
+        layer("threads", rlimits.limit_threads, self._most_threads)
         layer("capabilities", _drop_capabilities)
         # After the change of user, which clears it.
         layer("parent_death", _prctl, _PR_SET_PDEATHSIG, _SIGKILL)

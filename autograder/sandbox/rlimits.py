@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 if sys.platform != "win32":
     import resource
 
 # Enough for lazy imports beside the inherited pipes.
 _OPEN_FILES = 128
+_THREADS = re.compile(rb"(?s)\nUid:\t(\d+).*?\nThreads:\t(\d+)")
 CPU_BACKSTOP_SECONDS = 600  # of a worker; the deadline per check is far below this
 
 
@@ -80,9 +83,24 @@ def bind(memory_bytes: int, cpu_seconds: int, forbid_processes: bool) -> bool:
 
 
 def limit_threads(most: int) -> None:
-    """Cap the processes and threads of this process's user, all counted together."""
-    if sys.platform != "win32":
-        _lower(resource.RLIMIT_NPROC, most)
+    """Cap the processes and threads of this process's user, all counted together.
+
+    Raises:
+        OSError: this process may not.
+    """
+    if sys.platform == "win32" or not _lower(resource.RLIMIT_NPROC, most):
+        raise OSError("no limit of threads")
+
+
+def threads_of(user: int) -> int:
+    """Count the threads that a user has now, in processes that can be seen (Linux)."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if path.stat().st_uid in (user, 0):  # root's: also what may not be looked into
+                told = _THREADS.search((path / "status").read_bytes())
+                found += int(told[2]) if told and int(told[1]) == user else 0
+    return found
 
 
 def cap_memory(memory_bytes: int) -> None:

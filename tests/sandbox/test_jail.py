@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from autograder.sandbox import jail
+from tests.attacks import ordinary
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY_BYTES = 1 << 30
@@ -346,3 +347,38 @@ def test_harden_parent_keeps_others_out_of_its_memory(driver: Driver) -> None:
     code = "value = [libc('prctl', 3, 0, 0, 0, 0)]; value += [jail.harden_parent()]\n"
     code += "value += [libc('prctl', 3, 0, 0, 0, 0)]"
     assert driver.run(code, "free")["value"] == [1, True, 0]
+
+
+COUNTED = """
+import sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from autograder.sandbox import jail, reach
+without = ["landlock_files"] + sys.argv[2:]
+layers = jail.Jail.prepare(reach.python_readable(), 1 << 30, 9, without).enter()
+threading.stack_size(32 << 10)
+count, go = 0, threading.Event()
+try:
+    while count < 700:
+        threading.Thread(target=go.wait, daemon=True).start()
+        count += 1
+except RuntimeError:
+    pass
+go.set()
+print(count, "threads" in layers)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_threads_are_counted_where_workers_are_not_root() -> None:
+    def started(user: int, *without: str) -> tuple[int, bool]:
+        line = [sys.executable, "-I", "-c", COUNTED, str(ROOT), *without]
+        done = subprocess.run(ordinary.command_as(user, line), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        count, bound = done.stdout.split()
+        return int(count), bound == "True"
+
+    user = ordinary.unused_user()
+    count, bound = started(user)
+    assert bound and 400 < count <= jail.MOST_THREADS
+    assert started(user, "threads") == (700, False)
+    assert started(0, "uid") == (700, False)  # and the layer says so

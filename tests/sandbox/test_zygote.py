@@ -15,7 +15,7 @@ import pytest
 
 from autograder.sandbox import forked, zygote
 from autograder.sandbox.forked import ForkedLink
-from autograder.sandbox.jail import Jail
+from autograder.sandbox.jail import MOST_THREADS, Jail
 from autograder.sandbox.link import NoWorker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -26,7 +26,7 @@ def control(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """The judge's end of a zygote that runs in a thread here."""
     monkeypatch.setattr(forked, "PAUSES", (0.01, 0.01, 0.01))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    jail = Jail(0, 0, {}, None, b"", ())
+    jail = Jail(0, 0, {}, None, b"", (), MOST_THREADS)
     thread = threading.Thread(target=zygote.serve, args=(theirs, jail))
     thread.start()
     yield ours
