@@ -21,16 +21,28 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 DURATIONS = Path(__file__).with_name("durations.json")  # seconds of CI's processes, by group
 _OF_LABS = re.compile(r"tests/(proof|mutation)/")
-_TOGETHER = "tests/reference"  # where transformers is imported: once
+# In one process, as they share what takes long to start: transformers, and warm engines.
+_TOGETHER = {
+    "reference": re.compile(r"tests/reference/"),
+    "commands": re.compile(
+        r"tests/cli/test_(downloads|grade_command|hint|languages|late|recovery|shards"
+        r"|student_commands|watch)\.|tests/exports/test_(books|feedback|people|whole_way)\."
+    ),
+    "engines": re.compile(
+        r"tests/(sandbox/test_(ahead|links)|harness/test_(diagnose|replay)"
+        r"|grading/test_(engine|hostile|kept|lab1))\."
+    ),
+}
 _took: defaultdict[str, float] = defaultdict(float)
 
 
 def group_of(nodeid: str) -> str:
-    """What runs in one process: a module, or the proofs of one lab, which share an engine."""
+    """What runs in one process: a module, or modules and proofs of a lab that share an engine."""
     if nodeid.startswith("tests/test_house.py"):
         return nodeid  # long ones, which share nothing
-    if nodeid.startswith(f"{_TOGETHER}/"):
-        return _TOGETHER
+    for group, modules in _TOGETHER.items():
+        if modules.match(nodeid):
+            return group
     room = _OF_LABS.match(nodeid)
     if room is None:
         return nodeid.split("::")[0]
