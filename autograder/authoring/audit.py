@@ -19,6 +19,7 @@ import torch
 from autograder.authoring import (
     hidden_counts,
     message_uses,
+    prove_answers,
     prove_banks,
     prove_cases,
     prove_handout,
@@ -80,6 +81,7 @@ PROMISES = (
     Promise("Chinese pages are made of the English as it stands", translations.breaches),
     Promise("pages and messages use the words of the glossary", prove_terms.breaches),
     Promise("checks and recipes belong together", prove_cases.unmatched),
+    Promise("no check expects what another request held", prove_answers.handed_out),
     Promise("public cases are what their recipes give", prove_cases.stale),
     Promise("the number of hidden cases is told as it is", hidden_counts.stale),
     Promise("fingerprints are those of the listed mistakes", prove_banks.stale),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -146,7 +147,8 @@ class Frame:
 class CheckResult:
     """What became of one check of one hand-in.
 
-    ``hidden`` is True when a hidden case decided: then prints and frames stay empty.
+    ``hidden`` is True when a hidden case decided. Then nothing of what came back is held, whoever
+    makes the record: student code chooses what it reports, and could tell the case by a number.
     """
 
     check: str
@@ -156,6 +158,33 @@ class CheckResult:
     case: str = ""
     prints: str = ""
     frames: tuple[Frame, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Drop what would show a hidden case."""
+        if self.hidden:
+            bare = {"message": _of_hidden(self.outcome, self.message), "case": "", "prints": ""}
+            for name, value in (bare | {"frames": ()}).items():
+                object.__setattr__(self, name, value)
+
+
+# Of a fault of ours: the kind of the exception, and where our code raised it.
+_PLACE = re.compile(r"[A-Za-z]+ in \w+\.py:\d+")
+
+
+def _of_hidden(outcome: Outcome, message: Message | None) -> Message | None:
+    """The sentence about a hidden case that stands for ``message``: one of a few."""
+    if outcome is Outcome.PASSED:
+        return None
+    if outcome is not Outcome.NOT_GRADED:
+        return Message("check.hidden")
+    key = message.key if message is not None else ""
+    if key in ("check.not_counted", "check.hidden_not_counted"):
+        return Message("check.hidden_not_counted")
+    if key in ("check.not_kept", "check.no_weights"):
+        return Message(key)
+    place = message.values.get("place") if message is not None else None
+    known = isinstance(place, str) and _PLACE.fullmatch(place)
+    return Message("check.hidden_fault", {"place": place} if known else {})
 
 
 def unread(problem: Message) -> CheckResult:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from autograder.course.records import CheckResult, Message, Outcome, Text
@@ -126,14 +128,13 @@ _ENDINGS = (
 def fault(error: Exception) -> CheckResult:
     """Whatever else goes wrong is ours: not graded, never a zero."""
     values = {"text": f"{type(error).__name__}: {error}"[:300]}
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        name = Path(frames[-1].filename).name
+        values["place"] = f"{type(error).__name__} in {name}:{frames[-1].lineno}"
     return CheckResult("", Outcome.NOT_GRADED, Message("check.grader_fault", values))
 
 
 def without_data(result: CheckResult) -> CheckResult:
-    """A hidden case decided: keep the outcome, drop everything that shows its data."""
-    if result.outcome is Outcome.PASSED:
-        return result
-    if result.outcome is Outcome.NOT_GRADED:  # our own words, for whoever looks after it
-        return replace(result, hidden=True, prints="", frames=())
-    # Of a TODO, too, nothing is told: its name is text that student code can choose.
-    return CheckResult(result.check, result.outcome, Message("check.hidden"), hidden=True)
+    """A hidden case decided: keep the outcome, see :class:`CheckResult`."""
+    return result if result.outcome is Outcome.PASSED else replace(result, hidden=True)

@@ -269,14 +269,8 @@ def _check(
 
 
 def why(result: CheckResult) -> Message | None:
-    """Why; a hidden case tells nothing but that it was hidden, whatever the record holds."""
-    if result.outcome is Outcome.PASSED:
-        return None
-    if result.hidden and result.outcome is Outcome.NOT_GRADED:
-        return Message("report.hidden_not_graded")
-    if result.hidden and result.outcome is not Outcome.SKIPPED:
-        return Message("check.hidden")
-    return result.message
+    """Why it did not pass."""
+    return None if result.outcome is Outcome.PASSED else result.message
 
 
 def _trace(frames: tuple[Frame, ...]) -> str:

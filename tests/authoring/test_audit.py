@@ -243,6 +243,16 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (add(CHECKS, "\ndef test_more(student, case): ...\n"), f"test_more is no check of {TOML}"),
         (add(RECIPES, "\n@recipe()\ndef idle(draw): ...\n"), "no check uses the recipe idle"),
     ],
+    "no check expects what another request held": [
+        (
+            swap(
+                f"labs/{LAB}/checks/test_repeat_kv.py",
+                'repeat_kv", case["x"], 1), case["x"]',
+                'repeat_kv", case["y"], 1), case["y"]',
+            ),
+            "test_repeat_kv_order expects on repeating what test_repeat_kv_once gives to the same",
+        ),
+    ],
     "public cases are what their recipes give": [
         (swap(RECIPES, "@recipe(public=2)\n", "@recipe(public=3)\n"), "half-public-2 is absent"),
         (swap(RECIPES, "@recipe(public=2)\n", "@recipe()\n"), "no recipe gives the case rotate_"),

@@ -25,8 +25,42 @@ from labs.given.flat import StandInAttention as Qwen3Attention
 from labs.given.flat import StandInMLP as Qwen3MLP
 from labs.given.flat import StandInModel as Qwen3DecoderLayer
 """
+# Attack 74: what an earlier check gave lies about in the process. One loader looks for it there;
+# the other one loads nothing, into weights that it keeps from module to module.
+SEARCHING = """
+import gc
+def searched(self, param, loaded_weight, shard_id=None):
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "Tensor" and tuple(thing.shape) == tuple(param.shape):
+            if thing is not param and type(thing) is not torch.Tensor:
+                found = torch.frombuffer(bytearray(thing.data), dtype=torch.float32)
+                param.data.copy_(found.view(param.shape))
+"""
+IDLE = """
+import builtins
+kept = builtins.__dict__.setdefault("weights_by_shape", {})
+def weight_of(*shape): return kept.setdefault(shape, torch.zeros(shape))
+def searched(self, param, loaded_weight, shard_id=None): pass
+"""
+LOADERS = {
+    "attention.py": ("QKVParallelLinear", "RowParallelLinear"),
+    "mlp.py": ("MergedColumnParallelLinear",),
+}
+LOADING = (
+    "test_qkv_loader", "test_qkv_rows", "test_qkv_shared", "test_row_loader",
+    "test_merged_loader", "test_merged_rows", "test_whole_loads",
+)  # fmt: skip
 FUTURE = "from __future__ import annotations\n"
 NORM = FUTURE + "from labs.given.norm import RMSNorm as HeadNorm\n"
+
+
+def cheating(code: str, zeros: str = "torch.zeros") -> dict[str, str]:
+    """The solution with other loaders, and with weights that ``zeros`` makes."""
+    made = {}
+    for file, classes in LOADERS.items():
+        text = SUBJECT.sources[file].replace("nn.Parameter(torch.zeros(", f"nn.Parameter({zeros}(")
+        made[file] = text + code + "".join(f"{name}.weight_loader = searched\n" for name in classes)
+    return made
 
 
 def hand_ins() -> dict[str, dict[str, str]]:
@@ -58,6 +92,8 @@ def hand_ins() -> dict[str, dict[str, str]]:
         "gloo": SUBJECT.sources | {"attention.py": gloo},
         "initialises": SUBJECT.sources | {"attention.py": again},
         "initialises if need be": SUBJECT.sources | {"attention.py": guarded},
+        "searching": cheating(SEARCHING),
+        "idle": cheating(IDLE, "weight_of"),
     }
 
 
@@ -107,6 +143,14 @@ def test_either_file_earns_its_points_alone(graded: dict[str, HandIn]) -> None:
             *("test_mlp_ranks", "test_mlp_collectives"),
             *("test_whole_loads", "test_whole_ranks", "test_whole_collectives"),
         }
+
+
+@pytest.mark.parametrize("name", ["searching", "idle"])
+def test_a_loader_that_loads_nothing_earns_nothing(graded: dict[str, HandIn], name: str) -> None:
+    found = outcomes(graded[name])
+    assert [check for check in LOADING if found[check] is Outcome.PASSED] == []
+    # What it takes no loader for, it has.
+    assert found["test_qkv_parity"] is found["test_row_sum"] is Outcome.PASSED
 
 
 def test_gloo_says_why_it_cannot_be_had(graded: dict[str, HandIn]) -> None:

@@ -81,7 +81,7 @@ def test_cache_once(student: Student, case: Case) -> None:
     _expect_held(result, case, (0, tokens, 1.0))
 
 
-@cases("keys_and_values")
+@cases("cache_pieces")
 def test_cache_pieces(student: Student, case: Case) -> None:
     """After every piece all tokens up to it come back, oldest first, and none beyond.
 
@@ -92,7 +92,7 @@ def test_cache_pieces(student: Student, case: Case) -> None:
         _expect_held(result, case, (0, end, 1.0))
 
 
-@cases("keys_and_values")
+@cases("cache_steps")
 def test_cache_steps(student: Student, case: Case) -> None:
     """The same holds token by token.
 
@@ -104,7 +104,7 @@ def test_cache_steps(student: Student, case: Case) -> None:
         _expect_held(result, case, (0, end, 1.0))
 
 
-@cases("keys_and_values")
+@cases("cache_rewinds")
 def test_cache_rewinds(student: Student, case: Case) -> None:
     """start_pos may go back: what stood there and later is replaced.
 
@@ -213,7 +213,7 @@ def test_cache_reset_empties(student: Student, case: Case) -> None:
     expect_error(gap, "ValueError", "", case, why)
 
 
-@cases("keys_and_values")
+@cases("cache_two")
 def test_cache_two(student: Student, case: Case) -> None:
     """Two caches, as two layers have them, do not disturb each other.
 

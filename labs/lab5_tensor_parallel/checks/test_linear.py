@@ -66,7 +66,7 @@ def _load(student: Student, linear: Handle, case: Case) -> None:
         student.call(linear, weight, case[shard], shard, method="weight_loader")
 
 
-@cases("qkv_alone")
+@cases("qkv_alone_loading")
 def test_qkv_loader(student: Student, case: Case) -> None:
     """weight_loader puts q, k and v below each other, whatever comes first.
 
@@ -108,7 +108,7 @@ def _expect_rows(student: Student, case: Case) -> None:
         expect_ranks_close(loaded, weights_of_ranks(case, world), case, WEIGHT)
 
 
-@cases("qkv_own")
+@cases("qkv_own_loading")
 def test_qkv_rows(student: Student, case: Case) -> None:
     """Every rank loads the rows of its own heads.
 
@@ -163,7 +163,7 @@ def test_row_parity(student: Student, case: Case) -> None:
     expect_close(linear(case["x"]), case["y"], case)
 
 
-@cases("row")
+@cases("row_loading")
 def test_row_loader(student: Student, case: Case) -> None:
     """Every rank loads the columns of its own features.
 

@@ -50,7 +50,7 @@ def test_merged_parity(student: Student, case: Case) -> None:
     expect_close(linear(case["x"]), case["1.0.y"], case)
 
 
-@cases("merged")
+@cases("merged_loading")
 def test_merged_loader(student: Student, case: Case) -> None:
     """On one rank weight_loader puts gate above up, whichever comes first.
 
@@ -63,7 +63,7 @@ def test_merged_loader(student: Student, case: Case) -> None:
     expect_close(student.get(linear, "weight"), case["1.0.weight"], case, WEIGHT)
 
 
-@cases("merged")
+@cases("merged_loading")
 def test_merged_rows(student: Student, case: Case) -> None:
     """Every rank loads its share of gate and its share of up.
 

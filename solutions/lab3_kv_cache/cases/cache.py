@@ -14,9 +14,7 @@ SIZES = (
 )
 
 
-@recipe()
-def keys_and_values(draw: Draw) -> Draft:
-    """Keys and values in three pieces, all sizes distinct, and room for more."""
+def _drafted(draw: Draw) -> Draft:
     batch, tokens, kv_heads, head_dim, spare, pieces = draw.pick(SIZES)
     shape = batch, tokens, kv_heads, head_dim
     about = Text(
@@ -28,3 +26,32 @@ def keys_and_values(draw: Draw) -> Draft:
     tensors = {"k": draw.normal(*shape), "v": draw.normal(*shape)}
     size = [batch, tokens + spare, kv_heads, head_dim]
     return draft(about, tensors, size=size, pieces=list(pieces))
+
+
+@recipe()
+def keys_and_values(draw: Draw) -> Draft:
+    """Keys and values in three pieces, all sizes distinct, and room for more."""
+    return _drafted(draw)
+
+
+# What a cache has to put together lies whole in the arguments of other checks: not in these.
+
+
+@recipe()
+def cache_pieces(draw: Draw) -> Draft:
+    return _drafted(draw)
+
+
+@recipe()
+def cache_steps(draw: Draw) -> Draft:
+    return _drafted(draw)
+
+
+@recipe()
+def cache_rewinds(draw: Draw) -> Draft:
+    return _drafted(draw)
+
+
+@recipe()
+def cache_two(draw: Draw) -> Draft:
+    return _drafted(draw)

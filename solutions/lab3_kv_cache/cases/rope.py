@@ -21,7 +21,8 @@ def _table(draw: Draw, head_dim: int, theta: float, end: int, first: int = 0) ->
 
 @recipe()
 def freqs(draw: Draw) -> Draft:
-    return _table(draw, draw.pick((16, 12, 20)), 1e6, draw.pick((11, 9, 13)))
+    # No head_dim of attention's: its tables are handed to attention.
+    return _table(draw, draw.pick((18, 22, 26)), 1e6, draw.pick((11, 9, 13)))
 
 
 @recipe()

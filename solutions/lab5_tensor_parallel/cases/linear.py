@@ -39,19 +39,38 @@ def _qkv(
     return draft(about, tensors, asdict(config))
 
 
-@recipe()
-def qkv_alone(draw: Draw) -> Draft:
+def _qkv_alone(draw: Draw) -> Draft:
     hidden, heads, kv_heads, head_dim, lengths = draw.pick(SIZES)
     config = config_of(hidden, heads, kv_heads, head_dim)
     return _qkv(draw, config, sum(lengths), about_sizes(config, lengths), (1,))
 
 
-@recipe()
-def qkv_own(draw: Draw) -> Draft:
-    """As many kv heads as ranks, or more: every rank has its own."""
+def _qkv_own(draw: Draw) -> Draft:
     hidden, heads, kv_heads, head_dim, lengths = draw.pick(WIDE_SIZES)
     config = config_of(hidden, heads, kv_heads, head_dim)
     return _qkv(draw, config, sum(lengths), about_sizes(config, lengths), RANKS)
+
+
+@recipe()
+def qkv_alone(draw: Draw) -> Draft:
+    return _qkv_alone(draw)
+
+
+@recipe()
+def qkv_alone_loading(draw: Draw) -> Draft:
+    """The same for the loader: what it has to make is given to whoever projects above."""
+    return _qkv_alone(draw)
+
+
+@recipe()
+def qkv_own(draw: Draw) -> Draft:
+    """As many kv heads as ranks, or more: every rank has its own."""
+    return _qkv_own(draw)
+
+
+@recipe()
+def qkv_own_loading(draw: Draw) -> Draft:
+    return _qkv_own(draw)
 
 
 @recipe()
@@ -67,9 +86,7 @@ def qkv_shared(draw: Draw) -> Draft:
 _ROW_SIZES = ((5, 24, 14), (7, 36, 10), (3, 20, 26))
 
 
-@recipe()
-def row(draw: Draw) -> Draft:
-    """A projection whose input is split, and its whole result."""
+def _row(draw: Draw) -> Draft:
     tokens, inner, outer = draw.pick(_ROW_SIZES)
     weight, x = draw.normal(outer, inner, scale=inner**-0.5), draw.normal(tokens, inner)
     tensors = {"x": x, "weight": weight, "y": x.double() @ weight.double().T}
@@ -85,6 +102,17 @@ def row(draw: Draw) -> Draft:
 
 
 @recipe()
+def row(draw: Draw) -> Draft:
+    """A projection whose input is split, and its whole result."""
+    return _row(draw)
+
+
+@recipe()
+def row_loading(draw: Draw) -> Draft:
+    return _row(draw)
+
+
+@recipe()
 def row_bfloat16(draw: Draw) -> Draft:
     """The same in bfloat16: the result keeps its dtype on the way through the ranks."""
     tokens, inner, outer = draw.pick(_ROW_SIZES)
@@ -97,9 +125,7 @@ def row_bfloat16(draw: Draw) -> Draft:
     return draft(Text("bfloat16", "bfloat16"), tensors, sizes=[inner, outer], dtype="bfloat16")
 
 
-@recipe()
-def merged(draw: Draw) -> Draft:
-    """Gate and up, and what every rank holds of them."""
+def _merged(draw: Draw) -> Draft:
     tokens, hidden, inner = draw.pick(((5, 14, 24), (7, 10, 36), (3, 26, 20)))
     parts = [draw.normal(inner, hidden, scale=hidden**-0.5) for _ in range(2)]
     x = draw.normal(tokens, hidden)
@@ -114,3 +140,14 @@ def merged(draw: Draw) -> Draft:
         f"{tokens} 个 token，hidden {hidden}，gate 与 up 各 {inner} 行",
     )
     return draft(about, tensors, sizes=[hidden, inner])
+
+
+@recipe()
+def merged(draw: Draw) -> Draft:
+    """Gate and up, and what every rank holds of them."""
+    return _merged(draw)
+
+
+@recipe()
+def merged_loading(draw: Draw) -> Draft:
+    return _merged(draw)
