@@ -244,7 +244,9 @@ def test_a_hand_in_whose_judge_dies_twice_is_left_to_a_person(own: Engine, lab: 
     assert points_of(lab, following.results).earned == 100
 
 
-@pytest.mark.parametrize(("kills", "points"), [(1, 100), (2, 90)])
+@pytest.mark.parametrize(
+    ("kills", "points"), [(1, 100), pytest.param(2, 90, marks=pytest.mark.slow)]
+)
 def test_a_kill_of_a_worker_costs_nothing_unless_it_comes_again(
     own: Engine, lab: Lab, kills: int, points: int
 ) -> None:
@@ -280,7 +282,7 @@ def workers_of(engine: Engine) -> set[int]:
     return children(crew(engine)["zygote"].pid)
 
 
-@pytest.mark.parametrize("name", ["judge", "zygote"])
+@pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
 def test_a_crew_that_has_ended_is_started_again(own: Engine, lab: Lab, name: str) -> None:
     crew(own)[name].kill()
     crew(own)[name].wait()
@@ -289,7 +291,7 @@ def test_a_crew_that_has_ended_is_started_again(own: Engine, lab: Lab, name: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["judge", "zygote"])
+@pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
 def test_a_crew_that_ends_meanwhile_costs_nobody_anything(own: Engine, lab: Lab, name: str) -> None:
     ending = crew(own)[name]
     threading.Timer(0.5, ending.kill).start()
@@ -302,7 +304,7 @@ def test_a_crew_that_ends_meanwhile_costs_nobody_anything(own: Engine, lab: Lab,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["judge", "zygote"])
+@pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
 def test_who_ends_the_crew_twice_is_left_to_a_person_and_nobody_else(
     own: Engine, lab: Lab, name: str
 ) -> None:
@@ -345,7 +347,9 @@ def test_who_waits_a_little_everywhere_ends_and_leaving_early_ends_all(tmp_path:
     assert "1 s together" in render(last.message, "en") and "1 秒" in render(last.message, "zh")
 
 
-@pytest.mark.parametrize("content", [None, b"not a file of cases"])
+@pytest.mark.parametrize(
+    "content", [None, pytest.param(b"not a file of cases", marks=pytest.mark.slow)]
+)
 def test_cases_that_cannot_be_read_are_told_at_the_start(
     lab: Lab, tmp_path: Path, content: bytes | None
 ) -> None:
