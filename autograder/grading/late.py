@@ -27,7 +27,8 @@ def read(path: Path, lab: Lab) -> LateRules:
     rules = course.of(lab.name)
     if course.extensions is None:
         return rules
-    return replace(rules, extensions=extensions_csv.read(course.extensions, lab.name, rules.due))
+    due, offset = rules.due, rules.offset
+    return replace(rules, extensions=extensions_csv.read(course.extensions, lab.name, due, offset))
 
 
 def keep(out: Path, rules: LateRules | None) -> None:
