@@ -63,12 +63,17 @@ class Enrolment:
         for entry, (line, is_name) in zip(entries, lines, strict=True):
             if line is not None and is_name:
                 by_name.setdefault(line, set()).add(attempts.people(entry))
-        wanted = []
-        for entry, (line, is_name) in zip(entries, lines, strict=True):
+        known: list[Student | None] = []
+        for line, is_name in lines:
             doubtful = line is not None and is_name and (line in sure or len(by_name[line]) > 1)
-            wanted.append(entry if line is None or doubtful else _under(line, entry))
-        ids = unique_ids([one.student for one in wanted])
-        return [_called(one, student) for one, student in zip(wanted, ids, strict=True)]
+            known.append(None if doubtful else line)
+        ids = unique_ids(
+            [
+                safe_id(line.id) if line is not None else entry.student
+                for entry, line in zip(entries, known, strict=True)
+            ]
+        )
+        return [_under(*one) for one in zip(entries, known, ids, strict=True)]
 
     def knows(self, hand_in: HandIn) -> bool:
         """Whether any of its students is on the roster."""
@@ -98,14 +103,13 @@ class Enrolment:
         return replace(line, id=line.id or student.id, name=name, email=email)
 
 
-def _under(line: Student, entry: Entry) -> Entry:
-    student = safe_id(line.id)
-    if student == entry.student:
-        return entry  # as it was read without a roster: what was graded holds
+def _under(entry: Entry, line: Student | None, student: str) -> Entry:
+    """The entry under another id; as it was read where it has that, so that its record holds."""
+    if line is None or student == entry.student:
+        return _called(entry, student)
     told = entry.origin.students[0]
-    name, email = line.name or told.name, line.email or told.email
-    whose = (replace(line, name=name, email=email),)
-    return replace(_called(entry, student), origin=replace(entry.origin, students=whose))
+    whose = replace(line, name=line.name or told.name, email=line.email or told.email)
+    return replace(_called(entry, student), origin=replace(entry.origin, students=(whose,)))
 
 
 def _called(entry: Entry, student: str) -> Entry:
