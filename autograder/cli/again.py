@@ -23,6 +23,7 @@ from autograder.grading.engine import (
     order_of,
 )
 from autograder.grading.gather import OUTPUTS
+from autograder.intake.enrolment import Directory
 from autograder.intake.extensions import Clock
 from autograder.report import write
 from autograder.report.one_pass import Summary, look
@@ -71,8 +72,10 @@ def rescore(
     with outfolder.claimed(out):
         record = read_class(out)
         lab = labfile.load(labfile.find_lab(record.lab.name))
-        decided = overrides.read(decisions or out / overrides.NAME, lab)
-        rules = late.read(course, lab) if course else record.late_rules
+        everybody = Directory(record.hand_ins, record.missing)
+        path = decisions or out / overrides.NAME
+        decided = overrides.resolved(overrides.read(path, lab), everybody, path)
+        rules = late.resolved(late.read(course, lab) if course else record.late_rules, everybody)
         kept = _kept(record.hand_ins, out / OUTPUTS)
         judged: dict[str, HandIn] = {}
         if kept:

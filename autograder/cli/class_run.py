@@ -28,7 +28,7 @@ from autograder.grading.engine import Engine, EngineError, Options, kept_name
 from autograder.grading.gather import OUTPUTS
 from autograder.grading.shards import Handed, Part, Shard
 from autograder.grading.versions import versions
-from autograder.intake.enrolment import Enrolment
+from autograder.intake.enrolment import Directory, Enrolment
 from autograder.intake.entry import Entry
 from autograder.report import write
 from autograder.report.escape import line
@@ -54,6 +54,7 @@ class ClassRun:
         before: ClassRecord | None,
         listed: Sequence[Entry] = (),
         rules: LateRules | None = None,
+        everybody: Directory | None = None,
     ) -> None:
         """Read what may be wrong with the command line before anything is graded.
 
@@ -65,9 +66,11 @@ class ClassRun:
             before: the class that ``--only`` adds to.
             listed: every attempt of the whole class, of which a shard grades some.
             rules: about late hand-ins; None where the course has none.
+            everybody: the class, as overrides may name them.
 
         Raises:
             OverrideError: the file of overrides cannot be used.
+            IdentityError: a name in it fits several.
         """
         self._wanted = wanted
         self._lab = lab
@@ -78,7 +81,8 @@ class ClassRun:
         path = wanted.overrides or wanted.out / overrides.NAME
         if wanted.overrides is not None and not path.exists():
             raise overrides.OverrideError(f"{path}: there is no such file")
-        self._overrides = overrides.read(path, lab)
+        everybody = everybody or Directory(listed, missing)
+        self._overrides = overrides.resolved(overrides.read(path, lab), everybody, path)
         self._record = ClassRecord(
             lab, Isolation("weak", (), "fork"), versions(), (), missing=missing, late_rules=rules
         )

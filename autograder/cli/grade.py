@@ -15,12 +15,12 @@ from autograder.cli.class_run import ClassRun
 from autograder.cli.say import remark
 from autograder.cli.wanted import Wanted
 from autograder.course import labfile
-from autograder.course.records import ClassRecord, Lab, LateRules
+from autograder.course.records import ClassRecord, Lab, LateRules, Student
 from autograder.course.text import ToldError
 from autograder.grading import late, outfolder, secret, shards
 from autograder.grading.shards import ShardError
 from autograder.intake import attempts, roster
-from autograder.intake.enrolment import Enrolment
+from autograder.intake.enrolment import Directory, Enrolment, as_before
 from autograder.intake.entry import Entry
 from autograder.report.record import from_json
 from autograder.sandbox.jail import harden_parent
@@ -39,10 +39,9 @@ def run(wanted: Wanted) -> int:
     survey = intake.survey(wanted.submissions, lab, wanted.pattern)
     for message in survey.remarks:
         remark(wanted.language, message)
-    entries: Sequence[Entry] = survey.entries
-    if wanted.attempt == "last":
-        entries = attempts.last(entries)
     listed = roster.read(wanted.roster) if wanted.roster else ()
+    everyone = _identified(survey.entries, listed, wanted)
+    entries = attempts.last(everyone) if wanted.attempt == "last" else everyone
     if wanted.dask:
         _distributable(wanted)
     if wanted.shard:
@@ -55,17 +54,29 @@ def run(wanted: Wanted) -> int:
         before = _before(wanted.out, lab) if wanted.only else None
         if before is None:
             outfolder.same_class(wanted.out, lab.name, {entry.student for entry in entries})
-        else:
-            listed = listed or before.missing  # whoever has handed in since is missing no more
         shards.forget(wanted.out)
-        missing = roster.missing(listed, survey.entries)
         enrolment, remarks = Enrolment(listed), survey.remarks
-        rules = _rules(wanted, lab, before)
+        # Without a roster, whoever has handed in since the class was graded is missing no more.
+        known = listed or (before.missing if before else ())
+        missing = roster.missing(known, everyone) if not wanted.shard else ()
+        everybody = Directory([*everyone, *(before.hand_ins if before else ())], missing)
+        rules = late.resolved(_rules(wanted, lab, before), everybody)
         grading = ClassRun(
-            wanted, lab, entries, enrolment, missing, remarks, before, survey.entries, rules
+            wanted, lab, entries, enrolment, missing, remarks, before, everyone, rules, everybody
         )
         with _ending_by_sigterm_too():
             return grading.run()
+
+
+def _identified(entries: Sequence[Entry], listed: Sequence[Student], wanted: Wanted) -> list[Entry]:
+    """The entries under the ids of the roster; without one, under those of the class before."""
+    if listed:
+        found = Enrolment(listed).identified(entries)
+    elif wanted.only and (wanted.out / "class.json").exists():
+        found = as_before(entries, read_class(wanted.out).hand_ins)
+    else:
+        return list(entries)
+    return sorted(attempts.numbered(found), key=lambda entry: entry.student)
 
 
 @contextlib.contextmanager
@@ -92,8 +103,6 @@ def _fits(wanted: Wanted) -> None:
             f"--shard: without --secret-file (or ${secret.VARIABLE}) every shard would draw other "
             "hidden cases; give all of them the same"
         )
-    if wanted.roster:
-        raise ShardError("--shard: who is missing shows when all are together; give merge --roster")
     if wanted.only:
         raise ShardError("--shard: --only names students by itself; leave one of the two away")
 
@@ -127,13 +136,15 @@ def _only(entries: Sequence[Entry], wanted: Wanted) -> list[Entry]:
         ValueError: one of them is not there.
     """
     known = {entry.student: entry for entry in entries}
-    absent = [student for student in wanted.only if student not in known]
+    everybody = Directory(entries)
+    meant = {text: everybody.hand_in_of(text, "--only") for text in wanted.only}
+    absent = [text for text in wanted.only if meant[text] not in known]
     if absent:
         raise ValueError(
             f"--only: no hand-in of {outfolder.named(absent)}; "
             f"there are {outfolder.named(sorted(known))}"
         )
-    chosen = [known[student] for student in dict.fromkeys(wanted.only)]
+    chosen = [known[student] for student in dict.fromkeys(meant.values())]
     if wanted.attempt == "last":
         return chosen
     whose = {attempts.people(entry) for entry in chosen}

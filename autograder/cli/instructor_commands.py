@@ -32,11 +32,14 @@ def add(commands: Commands) -> None:
     grade.add_argument("--pattern", metavar="REGEX", help=pattern)
     attempt = "which of a student's attempts counts (default: last)"
     grade.add_argument("--attempt", choices=("last", "best"), default="last", help=attempt)
-    listed = "CSV of who should hand in; who did not is listed"
+    listed = "CSV of who should hand in: their ids count in every file; who did not is listed"
     grade.add_argument("--roster", type=Path, metavar="CSV", help=listed)
     resume = "take what an earlier run has graded and what still holds, grade the rest"
     grade.add_argument("--resume", action="store_true", help=resume)
-    only = "grade this student's hand-in alone, keep the others (may be repeated)"
+    only = (
+        "grade the hand-in of this student (id, email or name) alone, keep the others (may be "
+        "repeated)"
+    )
     grade.add_argument("--only", action="append", default=[], metavar="ID", help=only)
     keep = "keep what hand-ins answer, so that rescore can judge it anew"
     grade.add_argument("--keep-outputs", action="store_true", help=keep)

@@ -15,7 +15,7 @@ from autograder.course.records import ClassRecord, Lab
 from autograder.grading import gather, journal, late, outfolder, overrides, shards
 from autograder.grading.shards import Part, ShardError
 from autograder.intake import roster
-from autograder.intake.enrolment import Enrolment
+from autograder.intake.enrolment import Directory, Enrolment
 from autograder.report.escape import line
 
 
@@ -65,7 +65,9 @@ def run(wanted: Merging) -> int:
     decisions = wanted.overrides or wanted.out / overrides.NAME
     if wanted.overrides is not None and not decisions.exists():
         raise overrides.OverrideError(f"{decisions}: there is no such file")
-    decided = overrides.read(decisions, lab)
+    everybody = Directory(handed, missing)
+    decided = overrides.resolved(overrides.read(decisions, lab), everybody, decisions)
+    rules = late.resolved(first.late_rules, everybody)
     enrolment = Enrolment(listed)
     for path in wanted.parts:
         _apart(path, wanted.out)
@@ -79,9 +81,9 @@ def run(wanted: Merging) -> int:
             decided,
             first.attempt,
             lambda one: whose[one.student].no_weights,
-            first.late_rules,
+            rules,
         )
-        late.keep(wanted.out, first.late_rules)
+        late.keep(wanted.out, rules)
         book = journal.Journal(wanted.out / journal.FOLDER, lab, b"")
         record = ClassRecord(
             lab,
@@ -91,7 +93,7 @@ def run(wanted: Merging) -> int:
             hidden_cases=first.hidden_cases,
             public_cases=first.public_cases,
             missing=missing,
-            late_rules=first.late_rules,
+            late_rules=rules,
         )
         end = ClassEnd(wanted.out, language, enrolment, decided, first.remarks, reports=True)
         return end.write(record) or int(bool(absent))

@@ -8,7 +8,7 @@ grace_minutes = 15
 percent_per_day = 10               # of the points earned, per started day of 24 hours
 max_days = 5                       # later ones count nothing; without it every day is taken
 extensions = "extensions.csv"      # beside this file; see intake/extensions_csv.py
-offset = "+08:00"                  # of times of handing in that name none
+offset = "+08:00"                  # of times of handing in, and in extensions, that name none
 """
 
 from __future__ import annotations

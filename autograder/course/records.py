@@ -195,11 +195,16 @@ def unread(problem: Message) -> CheckResult:
 
 @dataclass(frozen=True)
 class Student:
-    """A person who handed in, as the course system names them; empty where it does not."""
+    """A person who handed in, as the course system names them; empty where it does not.
+
+    ``first_name`` and ``last_name`` are the parts of ``name`` where a roster tells them apart.
+    """
 
     id: str
     name: str = ""
     email: str = ""
+    first_name: str = ""
+    last_name: str = ""
 
 
 @dataclass(frozen=True)

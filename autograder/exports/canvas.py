@@ -17,6 +17,7 @@ from autograder.exports.book import Book, Line, cells, number, places
 from autograder.exports.errors import ExportError
 from autograder.exports.people import Person
 from autograder.exports.sheet import Row, Sheet
+from autograder.intake.roster_csv import is_test_student
 
 PLATFORM = "canvas"
 _ASSIGNMENT = re.compile(r"(?P<title>.*\S)\s+\((?P<id>\d+)\)\s*", re.DOTALL)
@@ -53,6 +54,7 @@ def book(sheet: Sheet, lab: Lab, column: str | None = None) -> Book:
         for row in sheet.rows[1:]
         if not _is_points(row) and not all(_POSTING.fullmatch(value) for value in row.values)
     ]
+    lines = [line for line in lines if not is_test_student(line.person.name)]
     return Book(PLATFORM, sheet, place, header[place], maximum, tuple(lines))
 
 

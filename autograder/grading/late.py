@@ -12,6 +12,7 @@ from autograder.course.kinds import verify
 from autograder.course.plain import late_rules_from_plain, late_rules_to_plain
 from autograder.course.records import Lab, LateRules
 from autograder.intake import extensions_csv
+from autograder.intake.enrolment import Directory
 
 NAME = ".late_rules.json"
 
@@ -27,7 +28,23 @@ def read(path: Path, lab: Lab) -> LateRules:
     rules = course.of(lab.name)
     if course.extensions is None:
         return rules
-    return replace(rules, extensions=extensions_csv.read(course.extensions, lab.name, rules.due))
+    due, offset = rules.due, rules.offset
+    return replace(rules, extensions=extensions_csv.read(course.extensions, lab.name, due, offset))
+
+
+def resolved(rules: LateRules | None, everybody: Directory) -> LateRules | None:
+    """The rules with extensions under ids and emails where the file has display names.
+
+    Raises:
+        IdentityError: a name fits several.
+    """
+    if rules is None:
+        return None
+    own = tuple(
+        replace(one, student=everybody.key_of(one.student, "extensions"))
+        for one in rules.extensions
+    )
+    return replace(rules, extensions=own)
 
 
 def keep(out: Path, rules: LateRules | None) -> None:

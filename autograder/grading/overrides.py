@@ -1,7 +1,7 @@
 """Decisions of a person on single checks: ``overrides.toml``, read anew at every grading.
 
 [[override]]
-student = "alice"                 # as in the table of scores
+student = "alice"                 # id, email or display name
 check = "test_rotary_values"      # as in class.json
 points = 3                        # 0 to the points of the check
 reason = "right, in a form that the check does not know"
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course.records import HandIn, Lab, Override
+from autograder.intake.enrolment import Directory
 
 NAME = "overrides.toml"
 _KEYS = {"student": str, "check": str, "points": int, "reason": str, "by": str}
@@ -54,6 +55,23 @@ def read(path: Path, lab: Lab) -> tuple[Override, ...]:
             raise OverrideError(f"{where}: {key[1]} of {key[0]} is decided twice; keep one entry")
         found[key] = override
     return tuple(found.values())
+
+
+def resolved(found: Sequence[Override], everybody: Directory, path: Path) -> tuple[Override, ...]:
+    """The overrides under the ids of hand-ins; those of nobody stay as they are.
+
+    Raises:
+        IdentityError: a name fits several.
+        OverrideError: two entries mean the same check of one person.
+    """
+    known: dict[tuple[str, str], Override] = {}
+    for number, one in enumerate(found, 1):
+        student = everybody.hand_in_of(one.student, str(path)) or one.student
+        if (student, one.check) in known:
+            text = f"{one.check} of {one.student} ({student}) is decided twice; keep one entry"
+            raise OverrideError(f"{path}: override {number}: {text}")
+        known[student, one.check] = replace(one, student=student)
+    return tuple(known.values())
 
 
 def _one(entry: Any, lab: Lab, where: str) -> Override:

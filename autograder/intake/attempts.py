@@ -25,19 +25,24 @@ from autograder.intake.timestamps import moment
 People = frozenset[str]
 
 
-class _Handed(Protocol):
+class Handed(Protocol):
+    """A hand-in as intake lists it, as it was read, or as it was graded."""
+
     @property
     def student(self) -> str: ...
     @property
     def origin(self) -> Origin: ...
+
+
+class _Attempt(Handed, Protocol):
     @property
     def notes(self) -> tuple[Message, ...]: ...
 
 
-_T = TypeVar("_T", bound=_Handed)
+_T = TypeVar("_T", bound=_Attempt)
 
 
-def people(handed: _Handed) -> People:
+def people(handed: Handed) -> People:
     """Who handed it in, as something to compare."""
     ids = [student.id or student.email or student.name for student in handed.origin.students]
     return frozenset(
@@ -147,14 +152,14 @@ class _Chosen(OneByOne):
         return replace(whole, student=head.student, notes=head.notes, marks=head.marks)
 
 
-def _by_people(handed: Sequence[_Handed]) -> Mapping[People, list[int]]:
+def _by_people(handed: Sequence[Handed]) -> Mapping[People, list[int]]:
     groups: dict[People, list[int]] = {}
     for place, one in enumerate(handed):
         groups.setdefault(people(one), []).append(place)
     return groups
 
 
-def _times(group: Sequence[_Handed]) -> list[datetime] | None:
+def _times(group: Sequence[Handed]) -> list[datetime] | None:
     """When each was handed in; None unless all say so in a way that can be compared."""
     times = [moment(one.origin.submitted_at) for one in group]
     known = [time for time in times if time is not None]

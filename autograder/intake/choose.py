@@ -3,14 +3,65 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from functools import lru_cache
 
-from autograder.course.records import Message
+from autograder.course.records import Lab, Message
 from autograder.intake.decode import RefusedError
 from autograder.intake.names import is_lookalike, is_meant, shown
-from autograder.intake.tree import MAX_DEPTH, Found, Kind
+from autograder.intake.tree import MAX_DEPTH, PACKED, Found, Kind
 
 _LISTED = 5  # names shown in a message
+_NUMBER = re.compile(r"0{0,3}(?P<number>\d{1,4})")
+_ID = re.compile(rf"(?:lab|实验|實驗)[\W_]*{_NUMBER.pattern}(?P<more>\D.*)?", re.DOTALL)
+
+
+class Standing(IntEnum):
+    """How the name of a folder stands to a lab, the best first."""
+
+    NAME = 0  # lab2_qwen3_block
+    ID = 1  # lab2
+    NUMBER = 2  # 2
+    NONE = 3
+    OTHER = 4  # lab1_foundations, or what all labs share
+
+
+Rank = tuple[Standing, int, int]
+
+
+@lru_cache(maxsize=4096)
+def standing(folder: str, lab: str) -> Standing:
+    """How a folder, or an archive, of this name stands to the lab of that name."""
+    name = unicodedata.normalize("NFKC", PACKED.sub("", folder)).casefold().strip()
+    if name == lab.casefold():
+        return Standing.NAME
+    if name == "given":
+        return Standing.OTHER
+    number = re.search(r"\d+", lab)
+    if match := _ID.fullmatch(name):
+        if number is None or int(match["number"]) != int(number[0]):
+            return Standing.OTHER
+        return Standing.NONE if match["more"] else Standing.ID
+    match = _NUMBER.fullmatch(name)
+    same = match and number and int(match["number"]) == int(number[0])
+    return Standing.NUMBER if same else Standing.NONE
+
+
+def rank(one: Found, lab: Lab) -> Rank | None:
+    """What speaks for a path: the folder of the lab it is in, and how far down; the least is best.
+
+    None is too far down: in a folder of the lab, wherever that is, or in the hand-in.
+    """
+    folders = one.path.split("/")[:-1]
+    for steps, folder in enumerate(reversed(folders)):
+        found = standing(folder, lab.name)
+        if found < Standing.NONE:
+            return (found, steps, one.depth) if steps <= MAX_DEPTH else None
+        if found is Standing.OTHER:
+            return (found, one.depth, one.depth) if one.depth <= MAX_DEPTH else None
+    return (Standing.NONE, one.depth, one.depth) if one.depth <= MAX_DEPTH else None
 
 
 class AbsentError(RefusedError):
@@ -21,14 +72,17 @@ class AbsentError(RefusedError):
         self.reason = reason
 
 
-def choose(file: str, found: Sequence[Found]) -> Found:
-    """The shallowest path called ``file``.
+def choose(file: str, found: Sequence[Found], lab: Lab) -> list[Found]:
+    """The paths called ``file`` for which most speaks (see :func:`rank`), all regular files.
 
     Raises:
-        AbsentError: none.
-        RefusedError: several equally shallow ones, or one that is no regular file.
+        AbsentError: none. Files of other labs count as none where the lab's own folder is there.
+        RefusedError: one of them is no regular file.
     """
-    usable = [one for one in found if one.depth <= MAX_DEPTH or one.kind is Kind.OUTSIDE]
+    ranks = {one: rank(one, lab) for one in found}
+    usable = [one for one in found if ranks[one] is not None or one.kind is Kind.OUTSIDE]
+    if any(_is_own(one, lab) for one in found):
+        usable = [one for one in usable if (ranks[one] or (Standing.NONE,))[0] < Standing.OTHER]
     named = [one for one in usable if one.name == file]
     if not any(one.kind not in (Kind.FOLDER, Kind.OUTSIDE) for one in named):
         # Canvas is known to add -1, -2, … to a name that is handed in again.
@@ -38,16 +92,22 @@ def choose(file: str, found: Sequence[Found]) -> Found:
     if not named:
         raise AbsentError(_absent(file, usable).reason)
 
-    def rank(one: Found) -> tuple[bool, int]:
-        return one.kind in (Kind.FOLDER, Kind.OUTSIDE), one.depth
+    def order(one: Found) -> tuple[bool, Rank]:
+        outside = (Standing.NONE, one.depth, one.depth)
+        return one.kind in (Kind.FOLDER, Kind.OUTSIDE), ranks[one] or outside
 
-    best = min(rank(one) for one in named)
-    chosen = [one for one in named if rank(one) == best]
-    if len(chosen) > 1:
-        raise RefusedError("ambiguous", file=file, found=listed(chosen))
-    if chosen[0].kind is not Kind.FILE:
-        raise RefusedError(chosen[0].kind.value, file=shown(chosen[0].path))
-    return chosen[0]
+    best = min(map(order, named))
+    chosen = [one for one in named if order(one) == best]
+    for one in chosen:
+        if one.kind is not Kind.FILE:
+            raise RefusedError(one.kind.value, file=shown(one.path))
+    return chosen
+
+
+def _is_own(one: Found, lab: Lab) -> bool:
+    """Whether a path is the lab's own folder, by name or id, or lies in it."""
+    folders = one.path.split("/")[: None if one.kind is Kind.FOLDER else -1]
+    return any(standing(folder, lab.name) <= Standing.ID for folder in folders)
 
 
 def listed(found: Iterable[Found]) -> str:

@@ -2,7 +2,7 @@
 
 student_id,lab,days,until,handed_in,reason
 2024011,lab2,3,,,ill
-2024012,,,2026-10-20T12:00:00+08:00,,travel for the university
+2024012,,,2026-10-20T12:00,,travel for the university
 2024013,lab2,,,2026-10-13T08:00:00+08:00,as his mail says
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 from autograder.course.labfile import LABS, LabError, find_lab
@@ -27,21 +27,25 @@ class ExtensionError(ValueError):
     """The file cannot be used; the text names file, line, column, what was expected, the mend."""
 
 
-def read(path: Path, lab: str, due: str, labs: Path = LABS) -> tuple[Extension, ...]:
+def read(
+    path: Path, lab: str, due: str, offset: str = "", labs: Path = LABS
+) -> tuple[Extension, ...]:
     """The extensions for a lab, in the order of the file.
 
     Args:
         path: a CSV in UTF-8 or GBK with a header line; ``lab``, ``days``, ``until`` and ``reason``
             may be absent. A line without a lab holds for every lab. It has either ``days`` (of 24
-            hours, from the due time on) or ``until`` (ISO 8601 with an offset), or, for one lab,
-            ``handed_in``: when the hand-in came, where the course system does not tell.
+            hours, from the due time on) or ``until`` (ISO 8601), or, for one lab, ``handed_in``:
+            when the hand-in came, where the course system does not tell.
         lab: name of the lab's folder.
         due: when it is due for everybody (ISO 8601 with an offset).
+        offset: of times that name none; empty: that of ``due``.
 
     Raises:
         ExtensionError: unreadable, other columns, a line that says neither or both, or a student
             who has two lines for the same lab.
     """
+    zone = datetime.fromisoformat(f"{due[:10]}T00:00{offset}" if offset else due).tzinfo
     found: dict[tuple[str, str], Extension] = {}
     for number, row in _rows(path):
         where = f"{path}: line {number}"
@@ -52,10 +56,10 @@ def read(path: Path, lab: str, due: str, labs: Path = LABS) -> tuple[Extension, 
         key = (folded(student), wanted)
         if key in found:
             raise ExtensionError(f"{where}: {student} has two lines for one lab; keep one")
-        handed_in = _time(row, "handed_in", where) if row["handed_in"] else ""
+        handed_in = _time(row, "handed_in", zone, where) if row["handed_in"] else ""
         if handed_in and not wanted:
             raise ExtensionError(f"{where}: handed_in is the time of one hand-in; fill lab, too")
-        found[key] = Extension(student, _due(row, due, where), row["reason"], handed_in)
+        found[key] = Extension(student, _due(row, due, zone, where), row["reason"], handed_in)
     return tuple(one for (_, wanted), one in found.items() if wanted in ("", lab))
 
 
@@ -113,12 +117,12 @@ def _lab(name: str, labs: Path, where: str) -> str:
         raise ExtensionError(f"{where}: lab: {error}") from None
 
 
-def _due(row: Mapping[str, str], due: str, where: str) -> str:
+def _due(row: Mapping[str, str], due: str, zone: tzinfo | None, where: str) -> str:
     days, until = row["days"], row["until"]
     if days and until:
         raise ExtensionError(f"{where}: has both days and until; fill one of them")
     if until:
-        return _time(row, "until", where)
+        return _time(row, "until", zone, where)
     if not days:
         if not row["handed_in"]:
             raise ExtensionError(f"{where}: has none of days, until and handed_in; fill one")
@@ -129,15 +133,15 @@ def _due(row: Mapping[str, str], due: str, where: str) -> str:
     return (datetime.fromisoformat(due) + timedelta(days=int(days))).isoformat()
 
 
-def _time(row: Mapping[str, str], column: str, where: str) -> str:
-    """The time in a column, as ISO 8601."""
+def _time(row: Mapping[str, str], column: str, zone: tzinfo | None, where: str) -> str:
+    """The time in a column, as ISO 8601; a date alone does not say whether its day counts."""
     try:
         time = datetime.fromisoformat(row[column])
     except ValueError:
         time = None
-    if time is None or time.utcoffset() is None:
+    if time is None or ":" not in row[column]:
         raise ExtensionError(
-            f"{where}: {column} is {row[column]!r}, expected a date and time with its offset, "
-            "as 2026-10-20T12:00:00+08:00"
+            f"{where}: {column} is {row[column]!r}, expected a date and time, as 2026-10-20T12:00 "
+            "(as the course file's) or 2026-10-20T12:00:00+08:00"
         )
-    return time.isoformat()
+    return (time if time.utcoffset() is not None else time.replace(tzinfo=zone)).isoformat()

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autograder.intake.decode import RefusedError
-from autograder.intake.tree import MAX_DEPTH, MAX_ENTRIES, Found, Kind, ignored, kind_of
+from autograder.intake.tree import (
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    MAX_LISTED,
+    Found,
+    Kind,
+    ignored,
+    kind_of,
+)
 
 # Windows has none of these; there, lstat and fstat alone decide.
 _OPEN_FLAGS = (
@@ -23,13 +31,17 @@ class FolderTree:
     """A hand-in that is a folder."""
 
     def __init__(self, root: Path) -> None:
-        """List ``root`` down to ``MAX_DEPTH``.
+        """List ``root``, level by level.
+
+        Further down than ``MAX_DEPTH``, where only the course's own folders matter, listing ends
+        with ``MAX_LISTED`` entries, and what cannot be listed is left out.
 
         Raises:
-            RefusedError: more than ``MAX_ENTRIES`` entries, or a folder that cannot be listed.
+            RefusedError: more than ``MAX_ENTRIES`` entries down to ``MAX_DEPTH``, or a folder
+                there that cannot be listed.
         """
         self.root = root
-        self.found = tuple(self._walk("", 0))
+        self.found = tuple(self._listed())
 
     def read(self, found: Found, limit: int) -> bytes:
         """The bytes of a regular file, at most ``limit`` of them.
@@ -42,25 +54,36 @@ class FolderTree:
     def close(self) -> None:
         """Nothing is held open between calls."""
 
-    def _walk(self, prefix: str, depth: int, seen: list[int] | None = None) -> Iterator[Found]:
-        seen = seen if seen is not None else [0]
+    def _listed(self) -> Iterator[Found]:
+        level, depth, count = [""], 0, 0
+        while level:
+            further = []
+            for prefix in level:
+                for one in self._children(prefix, depth):
+                    count += 1
+                    if count > (MAX_ENTRIES if depth <= MAX_DEPTH else MAX_LISTED):
+                        if depth <= MAX_DEPTH:
+                            raise RefusedError("too_many", limit=MAX_ENTRIES)
+                        return
+                    yield one
+                    if one.kind is Kind.FOLDER:
+                        further.append(f"{one.path}/")
+            level, depth = further, depth + 1
+
+    def _children(self, prefix: str, depth: int) -> list[Found]:
         try:
             with os.scandir(self.root / prefix) as entries:
-                listed = []
-                for entry in entries:
-                    if ignored(entry.name):
-                        continue
-                    seen[0] += 1
-                    if seen[0] > MAX_ENTRIES:
-                        raise RefusedError("too_many", limit=MAX_ENTRIES)
-                    listed.append((entry.name, kind_of(entry.stat(follow_symlinks=False).st_mode)))
+                listed = [
+                    Found(prefix + one.name, kind_of(one.stat(follow_symlinks=False).st_mode))
+                    for one in entries
+                    if not ignored(one.name)
+                ]
         except OSError as error:
+            if depth > MAX_DEPTH:
+                return []
             where = prefix.rstrip("/") or self.root.name
             raise RefusedError("unreadable", file=where, text=str(error.strerror)) from None
-        for name, kind in sorted(listed, key=lambda pair: pair[0]):
-            yield Found(prefix + name, kind)
-            if kind is Kind.FOLDER and depth < MAX_DEPTH:
-                yield from self._walk(f"{prefix}{name}/", depth + 1, seen)
+        return sorted(listed, key=lambda one: one.path)
 
 
 def open_regular(path: Path, shown: str) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from autograder.course.records import Lab, Message
 from autograder.intake import gradescope
+from autograder.intake.choose import Standing, standing
 from autograder.intake.class_folder import ClassFolder
 from autograder.intake.hand_in_places import HandInPlace, Layout, by_names, download, piece, plain
 from autograder.intake.names import readable
@@ -15,13 +16,15 @@ from autograder.intake.timestamps import iso
 from autograder.intake.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind
 from autograder.sandbox.fence import Fence, FenceError
 
-_WRAPPERS = 4  # folders around the class that are gone into
+_WRAPPERS = 8  # folders around the class that are gone into
+_LOOKS = 2000  # folders that are listed to tell a class from a single hand-in
+_LAB = re.compile(r"(?:lab|实验|實驗)[ _-]?\d{1,3}", re.IGNORECASE)
 _STEPS = {"source", "release", "submitted", "autograded", "feedback", "solution", "downloaded"}
 
 
 def survey(place: ClassFolder, lab: Lab, pattern: re.Pattern[str] | None) -> Layout | None:
     """The hand-ins of a class, or None if ``place`` itself is a single one. Raises OSError."""
-    folder = ""
+    folder, course = "", False
     for _ in range(_WRAPPERS):
         children = place.children(folder)
         if pattern is not None and any(download(one, pattern) for one in children):
@@ -38,13 +41,31 @@ def survey(place: ClassFolder, lab: Lab, pattern: re.Pattern[str] | None) -> Lay
         if submitted and _STEPS.issuperset(one.name for one in _folders(children)):
             folder = submitted[0].path
             continue
+        if not _several(place, children, lab) and (ours := _of_course(place, children, lab)):
+            best = min(ours, key=lambda one: standing(one.name, lab.name))
+            if standing(best.name, lab.name) is Standing.OTHER:
+                return None  # somebody's folders of other labs
+            folder, course = best.path, True
+            continue
         folders = _folders(children)
         if len(folders) != 1 or _packed(children) or not _holds_class(place, folders[0], lab):
             break
         folder = folders[0].path
-    if not place.on_disk and not _several(place, children, lab):
-        return None  # the instructor named one archive, and nothing speaks for a class
+    if (course or not place.on_disk) and not _several(place, children, lab):
+        return None  # one archive, or folders of the course, and nothing speaks for a class
     return by_names(children, lab, pattern)
+
+
+def _of_course(place: ClassFolder, children: Iterable[Found], lab: Lab) -> list[Found]:
+    """The course's own folders among these: ``labs``, or those of labs by name or id."""
+    names = {path.parent.name for path in lab.folder.parent.glob("*/lab.toml")} | {lab.name}
+
+    def of_labs(folders: Iterable[Found]) -> list[Found]:
+        return [one for one in folders if one.name in names or _LAB.fullmatch(one.name)]
+
+    folders = _folders(children)
+    labs = [one for one in folders if one.name == "labs"]
+    return [one for one in labs if of_labs(_folders(_listed(place, one)))] or of_labs(folders)
 
 
 def _listed(place: ClassFolder, folder: Found) -> list[Found]:
@@ -72,6 +93,10 @@ def _holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
         return False
     if _told(children) or _several(place, children, lab):
         return True
+    for one in _of_course(place, children, lab):
+        inner = _listed(place, one) if standing(one.name, lab.name) <= Standing.ID else []
+        if _told(inner) or _several(place, inner, lab):
+            return True
     folders = _folders(children)  # one more wrapper, perhaps
     return len(folders) == len(children) == 1 and _told(_listed(place, folders[0]))
 
@@ -82,15 +107,18 @@ def _several(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
 
 
 def _holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]:
-    """The folders with a file of the lab, or with one a folder further down."""
+    """The folders of people: with a file of the lab, there, a folder down, or in a lab's folder."""
+    looks = iter(range(_LOOKS))
 
     def within(folder: Found, depth: int) -> bool:
-        inner = _listed(place, folder)
-        return any(one.name in lab.files for one in inner) or (
-            depth > 0 and any(within(one, depth - 1) for one in _folders(inner))
-        )
+        inner = _listed(place, folder) if next(looks, None) is not None else []
+        near = depth <= 1 or standing(folder.name, lab.name) <= Standing.NUMBER
+        if near and any(one.name in lab.files for one in inner):
+            return True
+        return depth < _WRAPPERS and any(within(one, depth + 1) for one in _folders(inner))
 
-    return [folder for folder in _folders(children) if within(folder, 1)]
+    course = _of_course(place, children, lab)
+    return [one for one in _folders(children) if one not in course and within(one, 0)]
 
 
 def _is_single(place: ClassFolder, children: list[Found], lab: Lab) -> bool:

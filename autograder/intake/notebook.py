@@ -6,11 +6,11 @@ from collections import Counter
 from importlib import import_module
 from typing import Any
 
-from autograder.course.records import Message
-from autograder.intake.choose import AbsentError, listed
+from autograder.course.records import Lab, Message
+from autograder.intake.choose import AbsentError, listed, rank
 from autograder.intake.decode import MAX_SOURCE_BYTES, RefusedError, decode
 from autograder.intake.names import is_lookalike, is_meant, shown
-from autograder.intake.tree import MAX_DEPTH, MAX_NOTEBOOK_BYTES, Found, Kind, Tree
+from autograder.intake.tree import MAX_NOTEBOOK_BYTES, Found, Kind, Tree
 
 MAX_NOTEBOOKS = 8  # of one hand-in that are looked into
 
@@ -85,15 +85,15 @@ def _cells(text: str, name: str) -> list[str]:
 class Notebooks:
     """The notebooks of a hand-in, read when a file of the lab is missing."""
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+    def __init__(self, tree: Tree, lab: Lab) -> None:
+        self._tree, self._lab = tree, lab
         self._read: list[tuple[Found, dict[str, str] | RefusedError, Message | None]] | None = None
 
     def take(self, file: str, notes: list[Message]) -> str | None:
-        """The file from the cells of the shallowest notebook that writes it; None if none does.
+        """The file from the cells of the nearest notebook that writes it; None if none does.
 
         Raises:
-            RefusedError: several equally shallow notebooks write it.
+            RefusedError: several notebooks for which as much speaks write it differently.
         """
         holding = [
             (found, written[file], note)
@@ -102,9 +102,10 @@ class Notebooks:
         ]
         if not holding:
             return None
-        least = min(found.depth for found, _, _ in holding)
-        chosen = [one for one in holding if one[0].depth == least]
-        if len(chosen) > 1:
+        ranks = [rank(found, self._lab) for found, _, _ in holding]
+        least = min(one for one in ranks if one is not None)
+        chosen = [one for one, its in zip(holding, ranks, strict=True) if its == least]
+        if len({text for _, text, _ in chosen}) > 1:
             where = listed(found for found, _, _ in chosen)
             raise RefusedError("ambiguous", file=file, found=where)
         found, text, note = chosen[0]
@@ -133,13 +134,14 @@ class Notebooks:
 
     def _notebooks(self) -> list[tuple[Found, dict[str, str] | RefusedError, Message | None]]:
         if self._read is None:
-            found = [
-                one
+            ranks = [
+                (its, one)
                 for one in self._tree.found
                 if one.kind is Kind.FILE
-                and one.depth <= MAX_DEPTH
                 and one.name.lower().endswith(".ipynb")
+                and (its := rank(one, self._lab)) is not None
             ]
+            found = [one for _, one in sorted(ranks, key=lambda pair: pair[0])]
             read = [(one, *self._look(one)) for one in found[:MAX_NOTEBOOKS]]
             # What is no JSON is Python under a notebook's name: a wrong name, nothing more.
             self._read = [(one, w, note) for one, w, note in read if w is not None]

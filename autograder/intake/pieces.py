@@ -9,7 +9,7 @@ from autograder.intake import class_archive
 from autograder.intake.decode import RefusedError
 from autograder.intake.entry import Piece
 from autograder.intake.folder import FolderTree, read_regular
-from autograder.intake.tree import MAX_ENTRIES, Found, Kind, kind_of
+from autograder.intake.tree import MAX_DEPTH, MAX_ENTRIES, Found, Kind, kind_of
 
 
 class PieceTree:
@@ -25,11 +25,13 @@ class PieceTree:
         self._archive = None if os.path.isdir(root) else class_archive.opened(root)
         self._real: list[Found] = []
         found: list[Found] = []
+        count = 0
         for piece in pieces:
             for name, real in self._in_archive(piece) if self._archive else self._on_disk(piece):
                 found.append(Found(name, real.kind, len(self._real)))
                 self._real.append(real)
-                if len(found) > MAX_ENTRIES:
+                count += found[-1].depth <= MAX_DEPTH
+                if count > MAX_ENTRIES:
                     raise RefusedError("too_many", limit=MAX_ENTRIES)
         self.found = tuple(found)
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from autograder.course.records import Lab, Message, Origin, Student, Submission
-from autograder.intake.choose import AbsentError, choose, listed
+from autograder.intake.choose import AbsentError, Standing, choose, listed, rank, standing
 from autograder.intake.decode import MAX_SOURCE_BYTES, RefusedError, decode
 from autograder.intake.entry import Entry
 from autograder.intake.folder import FolderTree
@@ -26,6 +26,7 @@ from autograder.sandbox.fence import CPU_SECONDS, MEMORY_BYTES, Fence, FenceErro
 
 MAX_NESTING = 3  # archives in archives
 MAX_INNER = 8  # archives inside one hand-in that are opened
+MAX_COPIES = 8  # of one file that are compared
 
 _ONE_FILE = re.compile(r"\.(?:gz|bz2|xz)$", re.IGNORECASE)
 
@@ -67,7 +68,7 @@ def read(entry: Entry, lab: Lab) -> Submission:
     notes = list(entry.notes)
     with ExitStack() as trees:
         try:
-            layer = _Layer(*_open(entry, trees), _Inner(trees))
+            layer = _Layer(*_open(entry, trees), lab, _Inner(trees))
             for file in lab.files:
                 try:
                     files[file] = layer.take(file, notes)
@@ -128,7 +129,7 @@ class _Inner:
 class _Layer:
     """A tree of a hand-in, with the notebooks and the archives in it."""
 
-    def __init__(self, tree: Tree, name: str, inner: _Inner, depth: int = 0) -> None:
+    def __init__(self, tree: Tree, name: str, lab: Lab, inner: _Inner, depth: int = 0) -> None:
         """Go on into the one archive that is all there is.
 
         Raises:
@@ -139,26 +140,27 @@ class _Layer:
             if all(one.kind is Kind.FOLDER and one.depth < MAX_DEPTH for one in tree.found):
                 raise RefusedError("empty", file=name)
             packed = [one for one in tree.found if _is_packed(one)]
-            if len(packed) != 1 or any(_is_source(one) for one in tree.found):
+            if len(packed) != 1 or any(_is_source(one) and rank(one, lab) for one in tree.found):
                 break
             if depth == MAX_NESTING:
                 raise RefusedError("nested", file=shown(packed[0].path), limit=MAX_NESTING)
             tree, name, depth = inner.open(tree, packed[0]), shown(packed[0].path), depth + 1
         self._tree = tree
+        self._lab = lab
         self._inner = inner
         self._depth = depth
         self._packed = packed
-        self._notebooks = Notebooks(tree)
+        self._notebooks = Notebooks(tree, lab)
         self._layers: list[tuple[Found, _Layer | RefusedError]] | None = None
 
     def take(self, file: str, notes: list[Message]) -> str:
         """The text of a lab's file; remarks are added to ``notes``.
 
         Raises:
-            RefusedError: not there, not once, or not to be read.
+            RefusedError: not there, there in several versions, or not to be read.
         """
         try:
-            found = choose(file, self._tree.found)
+            chosen = choose(file, self._tree.found, self._lab)
         except AbsentError as absent:
             text = self._notebooks.take(file, notes)
             if text is None:
@@ -166,7 +168,13 @@ class _Layer:
             if text is None:
                 raise self._notebooks.instead(file, absent) from None
             return text
-        text, note = decode(self._tree.read(found, MAX_SOURCE_BYTES), file)
+        found = chosen[0]
+        if len(chosen) > MAX_COPIES:
+            raise RefusedError("ambiguous", file=file, found=listed(chosen))
+        copies = [self._tree.read(one, MAX_SOURCE_BYTES) for one in chosen]
+        if len(set(copies)) > 1:
+            raise RefusedError("ambiguous", file=file, found=listed(chosen))
+        text, note = decode(copies[0], file)
         if found.name != file:
             notes.append(_note("resubmitted", file=file, found=shown(found.name)))
         if note is not None:
@@ -176,7 +184,11 @@ class _Layer:
     def _from_archives(self, file: str, notes: list[Message]) -> str | None:
         """The file out of the one archive that holds it; None if none does."""
         if self._layers is None:
-            self._layers = [(found, self._layer(found)) for found in self._packed]
+            # An archive has a folder's name and counts as one.
+            names = {found: self._standing(found) for found in self._packed}
+            own = min(names.values(), default=Standing.NONE) <= Standing.ID
+            packed = [found for found in names if names[found] < Standing.OTHER or not own]
+            self._layers = [(found, self._layer(found)) for found in packed]
         holding: list[tuple[Found, str, list[Message]]] = []
         refused: RefusedError | None = None
         for found, layer in self._layers:
@@ -188,22 +200,29 @@ class _Layer:
                 holding.append((found, layer.take(file, said), said))
             except AbsentError:
                 continue
-        if len(holding) > 1:
-            where = listed(found for found, _, _ in holding)
-            raise RefusedError("ambiguous", file=file, found=where)
         if holding:
-            notes += holding[0][2]
-            return holding[0][1]
+            best = min(self._standing(found) for found, _, _ in holding)
+            chosen = [one for one in holding if self._standing(one[0]) == best]
+            if len({text for _, text, _ in chosen}) > 1:
+                where = listed(found for found, _, _ in chosen)
+                raise RefusedError("ambiguous", file=file, found=where)
+            notes += chosen[0][2]
+            return chosen[0][1]
         if refused is not None:
             raise refused
         return None
+
+    def _standing(self, found: Found) -> Standing:
+        """How an archive stands to the lab; a mere number, as of ``2.zip``, says nothing."""
+        its = standing(found.name, self._lab.name)
+        return Standing.NONE if its is Standing.NUMBER else its
 
     def _layer(self, found: Found) -> _Layer | RefusedError:
         if self._depth == MAX_NESTING:
             return RefusedError("nested", file=shown(found.path), limit=MAX_NESTING)
         try:
             tree = self._inner.open(self._tree, found)
-            return _Layer(tree, shown(found.path), self._inner, self._depth + 1)
+            return _Layer(tree, shown(found.path), self._lab, self._inner, self._depth + 1)
         except RefusedError as refused:
             return refused
 

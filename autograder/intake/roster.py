@@ -5,22 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Protocol
 
-from autograder.course.records import Origin, Student
+from autograder.course.records import Student
+from autograder.intake.attempts import Handed
 from autograder.intake.roster_csv import RosterError, folded, read
 
 __all__ = ["RosterError", "missing", "read"]
 
 
-class _Handed(Protocol):
-    @property
-    def student(self) -> str: ...
-    @property
-    def origin(self) -> Origin: ...
-
-
-def missing(roster: Iterable[Student], handed_in: Iterable[_Handed]) -> tuple[Student, ...]:
+def missing(roster: Iterable[Student], handed_in: Iterable[Handed]) -> tuple[Student, ...]:
     """Who of the roster handed in nothing, in its order.
 
     A student is looked for by id, else by email, else by name, without regard to case, width,
@@ -43,7 +36,7 @@ def missing(roster: Iterable[Student], handed_in: Iterable[_Handed]) -> tuple[St
     )
 
 
-def _present(handed_in: Iterable[_Handed]) -> list[Student]:
+def _present(handed_in: Iterable[Handed]) -> list[Student]:
     found = []
     for one in handed_in:
         if len(one.origin.students) == 1:

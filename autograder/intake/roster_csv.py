@@ -37,6 +37,7 @@ _HEADERS = {
     "role": ("role", "角色"),
 }
 _STAFF = ("instructor", "teacher", "ta", "teachingassistant", "reader", "grader", "教师", "助教")
+_TEST_STUDENT = ("studenttest", "teststudent", "测试学生", "學生測試", "測試學生")
 _ADDRESS = re.compile(r"[^@\s]{1,64}@[^@\s.]{1,255}\.[^@\s]{1,255}")
 # What a Moodle's worksheet puts in front of its number of a student.
 _PARTICIPANT = re.compile(r"^(?:Participant|参与人|参与者|参加者|參與者)\s*(?=\d)")
@@ -56,7 +57,9 @@ def read(path: Path) -> tuple[Student, ...]:
 
     UTF-8 (with or without a byte order mark), UTF-16 with one, or GBK; commas, semicolons or
     tabs. Takes grade books and rosters of Canvas, Moodle, Gradescope, nbgrader and GitHub
-    Classroom, and the headers 学号, 姓名, 邮箱. Rows of staff and Canvas's points are skipped.
+    Classroom, and the headers 学号, 姓名, 邮箱. Rows of staff are skipped; of a grade book of
+    Canvas, so are those that are nobody's (points, posting, whatever else has no number) and that
+    of the test student.
 
     Raises:
         RosterError: unreadable, no known column, no student, or a row with nothing to go by.
@@ -68,9 +71,10 @@ def read(path: Path) -> tuple[Student, ...]:
     if not {"id", "name", "email", "last"} & columns.keys():
         found = ", ".join(cell.strip() for cell in rows[0][1][:8])
         raise RosterError("roster_header", path, line=rows[0][0], found=found)
+    canvas = _is_canvas(rows[0][1])
     students: dict[str, Student] = {}
     for line, row in rows[1:]:
-        if _is_no_student(row, columns):
+        if _is_no_student(row, columns, canvas=canvas):
             continue
         student = _student(row, columns)
         if not (student.id or student.name or student.email):
@@ -145,19 +149,37 @@ def _cell(row: Sequence[str], places: Iterable[int]) -> str:
     return next((row[at].strip() for at in places if at < len(row) and row[at].strip()), "")
 
 
-def _is_no_student(row: Sequence[str], columns: dict[str, list[int]]) -> bool:
+def _is_canvas(header: Sequence[str]) -> bool:
+    """Whether this is the header of a grade book as Canvas exports it."""
+    cells = [folded(cell) for cell in header]
+    return cells[0] in ("student", "lastname") and {"id", "section"} <= set(cells)
+
+
+def is_test_student(name: str) -> bool:
+    """Whether this is the student whom Canvas makes to try a course, in whatever order."""
+    return re.sub(r"[\W_]", "", folded(name)) in _TEST_STUDENT
+
+
+def _is_no_student(row: Sequence[str], columns: dict[str, list[int]], *, canvas: bool) -> bool:
     if row[0].strip().casefold().startswith("points possible"):
         return True  # Canvas, below the header
+    if canvas:
+        name = _cell(row, columns.get("name", [])) or "".join(
+            _cell(row, columns.get(part, [])) for part in ("last", "first")
+        )
+        return not _cell(row, columns["id"]) or is_test_student(name)
     return folded(_cell(row, columns.get("role", []))) in _STAFF
 
 
 def _student(row: Sequence[str], columns: dict[str, list[int]]) -> Student:
     told = {what: _cell(row, places) for what, places in columns.items()}
     first, last, name = told.get("first", ""), told.get("last", ""), told.get("name", "")
+    if not (first or last) and name.count(",") == 1:
+        last, first = (part.strip() for part in name.split(","))
     if not name:
         name = f"{last}{first}" if _HAN.search(last + first) else f"{first} {last}".strip()
     email = told.get("email", "")
     if not email:  # a login is an address at many universities
         email = next((cell.strip() for cell in row if _ADDRESS.fullmatch(cell.strip())), "")
     number = _PARTICIPANT.sub("", told.get("id", ""))
-    return Student(number, name, email)
+    return Student(number, name, email, first, last)

@@ -9,7 +9,8 @@ from enum import Enum
 from typing import Protocol
 
 MAX_ENTRIES = 2000
-MAX_DEPTH = 2  # a wrapping folder, and one more
+MAX_LISTED = 20_000  # of a folder on disk, where an environment may lie further down
+MAX_DEPTH = 2  # a wrapping folder, and one more; so many, too, in a folder of the course
 MAX_NOTEBOOK_BYTES = 8 << 20  # pictures in outputs are part of the file
 MAX_PACKED_BYTES = 32 << 20  # an archive inside a hand-in is unpacked in memory
 

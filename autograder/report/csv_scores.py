@@ -64,8 +64,7 @@ class Scores:
         """There are no more, and these students handed in nothing."""
         for student in missing:
             cells = {"assignment": self._lab.name, "student_id": student.id}
-            cells |= {"email": student.email}
-            cells |= {"last_name": student.name, "max_score": str(self._lab.points)}
+            cells |= {"max_score": str(self._lab.points)} | _person(student)
             row = [csv_cell(cells.get(name, "")) for name in COLUMNS]
             people = [student.id, student.name, student.email]
             ending = [MISSING, "", "", *map(csv_cell, people), "", ""]
@@ -95,8 +94,7 @@ def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
     known = {
         "assignment": csv_cell(lab.name),
         "timestamp": csv_cell(origin.submitted_at),
-        "last_name": csv_cell(first.name),  # whole: nobody knows how to cut it
-        "email": csv_cell(first.email),
+        **{column: csv_cell(text) for column, text in _person(first).items()},
         "student_id": csv_cell(hand_in.student),
         "raw_score": str(total.earned),
         "score": "" if total.undecided else str(final_of(lab, hand_in)),
@@ -122,3 +120,13 @@ def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
         csv_cell("; ".join(dict.fromkeys(one.by for one in hand_in.overrides))),
         "" if late is None or late.days is None else str(late.days),
     ]
+
+
+def _person(student: Student) -> dict[str, str]:
+    """Names as the roster gave them; without first and last ones the whole name is the last."""
+    known = student.first_name or student.last_name
+    return {
+        "last_name": student.last_name if known else student.name,
+        "first_name": student.first_name,
+        "email": student.email,
+    }

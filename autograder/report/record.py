@@ -32,7 +32,7 @@ finding (what diagnosis makes of exercises that failed)
     ``group``, ``name``, ``sees``, ``hint``, ``section``, ``anchor``, ``source``), ``either`` (one
     of them rather than all), ``checks`` (that revealed it), ``known`` (messages).
 student (of an origin, and of ``missing``: who is on the roster and handed in nothing)
-    ``id``, ``name``, ``email``.
+    ``id``, ``name``, ``email``, ``first_name``, ``last_name`` (both may be absent).
 result
     ``check``, ``outcome`` (a value of ``Outcome``), ``message`` (or null), ``hidden``, ``case``,
     ``prints``, ``frames`` (each ``file``, ``line``, ``function``, ``text``).

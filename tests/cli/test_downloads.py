@@ -134,18 +134,66 @@ def test_a_roster_that_cannot_be_read_is_told_before_grading(tmp_path: Path) -> 
     assert "Traceback" not in run.stderr and not (tmp_path / "out").exists()
 
 
-def test_the_roster_completes_what_a_download_tells(tmp_path: Path) -> None:
+CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Lab 2 (77)
+,,,,,Manual Posting
+    Points Possible,,,,,100
+"Li, Ann",2023001,,ann@example.org,A,
+"王, 芳",2023002,,fang@example.org,A,
+"Chen, Cy",2023003,,cy@example.org,A,
+"Du, Dee",2023004,,dee@example.org,A,
+"Student, Test",9,,0a1b,A,
+"""
+COURSE = """[due]
+lab2 = 2026-10-12T23:59:00+08:00
+[late]
+extensions = "extensions.csv"
+"""
+DECIDED = """[[override]]
+student = "{}"
+check = "{}"
+points = 1
+reason = "seen"
+by = "me"
+"""
+
+
+def test_one_identity_per_person_in_every_file(tmp_path: Path) -> None:
+    """Whatever names the hand-ins, the roster, extensions and overrides give to a person."""
     source = tmp_path / "class"
     source.mkdir()
-    for name in ("2023001_张三_作业2", "2023009_生客_作业2"):
+    for name in ("2023001_李安_作业2", "王芳", "cy@example.org", "2023009_生客_作业2"):
         zipped(source / f"{name}.zip", STUB)
-    listed = tmp_path / "roster.csv"
-    listed.write_text("学号,姓名,邮箱\n2023001,张三,zhang@example.org\n", encoding="utf-8-sig")
-    run = grade(source, tmp_path / "out", "--roster", str(listed))
+    listed, course = tmp_path / "roster.csv", tmp_path / "course.toml"
+    listed.write_text(CANVAS, encoding="utf-8-sig")
+    course.write_text(COURSE)
+    more = "student_id,days\nAnn Li,1\nFANG@example.org,2\nDee Du,3\n生客,4\n"
+    (tmp_path / "extensions.csv").write_text(more)
+    checks = [check for check in labfile.load(labfile.find_lab("2")).checks if check.points]
+    decided = tmp_path / "overrides.toml"
+    named = ("Li, Ann", "fang@example.org", "2023003", "生客")
+    decided.write_text("".join(DECIDED.format(who, checks[0].name) for who in named))
+    options = ("--overrides", str(decided), "--course", str(course))
+    run = grade(source, tmp_path / "out", *options, "--roster", str(listed))
     assert run.status == 0, run.stderr
-    row = rows(run)["2023001_张三"]
-    assert (row["sids"], row["email"]) == ("2023001", "zhang@example.org")
+    ids = {"2023001": 1, "2023002": 2, "2023003": 0, "2023009_生客": 4}
+    assert run.scores == dict.fromkeys(ids, 1)
+    due = {h["student"]: h["lateness"]["due"] for h in run.record["hand_ins"]}
+    assert due == {who: f"2026-10-{12 + days}T23:59:00+08:00" for who, days in ids.items()}
+    assert [one["id"] for one in run.record["missing"]] == ["2023004"]
+    assert {path.name for path in run.out.iterdir() if path.is_dir() and path.name[0] != "."} == {
+        *ids
+    }
+    table = rows(run)
+    assert set(table) == {*ids, "2023004"}
+    assert (table["2023002"]["first_name"], table["2023002"]["last_name"]) == ("芳", "王")
+    assert (table["2023004"]["first_name"], table["2023004"]["last_name"]) == ("Dee", "Du")
     assert "Not on the roster" in run.stderr and "2023009_生客" in run.stderr
+    assert "Test" not in run.stdout + run.stderr
+    alone = grade(source, run.out, *options, "--only", "Ann Li", "--only", "cy@example.org")
+    assert alone.status == 0 and "/2]" in alone.stderr
+    assert rows(alone) == table
+    unclear = grade(source, run.out, *options, "--only", "nobody")
+    assert unclear.status == 2 and "2023002" in unclear.stderr
 
 
 def test_what_was_not_graded_is_said_last_and_in_the_status(tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ def test_a_file_beside_an_archive_that_holds_the_other(tmp_path: Path) -> None:
     assert taken(one).files == RIGHT
     two = laid(
         tmp_path / "bo",
-        {"attention.py": b"A = 1\n", "1.zip": zipped(GOOD), "2.zip": zipped(GOOD)},
+        {"attention.py": b"A", "1.zip": zipped(GOOD), "2.zip": zipped({"mlp.py": b"M = 3\n"})},
     )
     assert problem(two, "mlp.py").startswith("ambiguous: the hand-in holds mlp.py")
     broken = laid(tmp_path / "ann", {"attention.py": b"A = 1\n", "mlp.zip": b"no"})

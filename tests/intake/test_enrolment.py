@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from autograder.course.records import HandIn, Origin, Student
-from autograder.intake.enrolment import Enrolment
+from autograder.intake.enrolment import Directory, Enrolment, IdentityError
+from autograder.intake.entry import Entry
 
 ROSTER = (
     Student("2023001", "张三", "zhang@example.org"),
@@ -44,3 +47,64 @@ def test_a_hand_in_gets_what_the_roster_knows() -> None:
 
 def test_lines_that_stand_twice_are_one() -> None:
     assert Enrolment((*ROSTER, ROSTER[0])).of(Student("2023001")) == ROSTER[0]
+
+
+def handed(student: str, *students: Student) -> Entry:
+    return Entry(student, Path(student), origin=Origin(student, students or (Student(student),)))
+
+
+def test_a_hand_in_has_the_id_of_the_roster() -> None:
+    entries = [
+        handed("2023001_张三", Student("2023001", "张三")),
+        handed("Anderson_Amy_9", Student("9", "andersonamy")),
+        handed("Li_Wei_5", Student("5", "Li Wei")),  # either of two
+        handed("li1_example.org", Student("li1@example.org")),
+        handed("stranger"),
+        handed("team", Student("77"), Student("78")),
+    ]
+    found = Enrolment(ROSTER).identified(entries)
+    ids = ["2023001", "12345", "Li_Wei_5", "77", "stranger", "team"]
+    assert [one.student for one in found] == ids
+    assert found[1].origin.students == (ROSTER[1],)
+    assert [one.origin.name for one in found] == [one.origin.name for one in entries]
+    assert Enrolment(()).identified(entries) == entries
+
+
+def test_nobody_gets_the_id_of_a_namesake() -> None:
+    two = [
+        handed("amy_1", Student("1", "Amy Anderson")),
+        handed("amy_2", Student("2", "Amy Anderson")),
+    ]
+    assert Enrolment(ROSTER).identified(two) == two
+    surely = [handed("12345"), two[0]]
+    assert Enrolment(ROSTER).identified(surely) == surely
+    same = [handed("x", Student("1", "Amy Anderson")), handed("x-2", Student("1", "Amy Anderson"))]
+    assert [one.student for one in Enrolment(ROSTER).identified(same)] == ["12345", "12345-2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("77", "77"),
+        ("LI1@example.org", "77"),
+        ("anderson amy", "12345"),
+        ("Amy Anderson", "12345"),
+        ("team", "team"),
+        ("Bo Chen", "team"),
+        ("zoe-2", "zoe-2"),
+        ("ZOE-2", "zoe"),
+        ("张三", ""),
+        ("nobody", ""),
+    ],
+)
+def test_somebody_is_meant_by_id_email_or_name(text: str, found: str) -> None:
+    entries = [
+        handed("12345", ROSTER[1]),
+        handed("77", ROSTER[2]),
+        handed("team", Student("5", "Bo Chen"), Student("6", "Cy Du")),
+        handed("zoe"),
+        Entry("zoe-2", Path("zoe"), origin=Origin("zoe", (Student("zoe"),))),
+    ]
+    assert Directory(entries, [ROSTER[0]]).hand_in_of(text) == found
+    with pytest.raises(IdentityError, match="78"):
+        Directory([*entries, handed("78", ROSTER[3])]).hand_in_of("Li Wei")

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from autograder.course import labfile
 from autograder.course.late import Extension, LateRules
 from autograder.course.records import HandIn, Origin, Student
+from autograder.grading import late as late_rules
 from autograder.intake import extensions, extensions_csv
 from autograder.intake.extensions_csv import ExtensionError
 
@@ -33,6 +35,19 @@ def test_days_count_from_the_due_time_and_until_says_its_own(tmp_path: Path) -> 
     assert read(tmp_path, "\ufeff" + HEAD) == ()
 
 
+def test_a_time_without_an_offset_takes_that_of_the_course(tmp_path: Path) -> None:
+    course = tmp_path / "course.toml"
+    late = '[late]\nextensions = "extensions.csv"\n'
+    lines = "student_id,lab,until,handed_in\ns1,2,2026-10-20T12:00,2026-10-20 09:00\n"
+    (tmp_path / "extensions.csv").write_text(f"{lines}s2,2,2026-10-20T12:00Z,\n")
+    for offset, found in (('offset = "-05:00"', "-05:00"), ("", "+08:00")):
+        course.write_text(f"[due]\nlab2 = {DUE}\n{late}{offset}\n")
+        one, two = late_rules.read(course, labfile.load(labfile.find_lab("2"))).extensions
+        assert one.due == f"2026-10-20T12:00:00{found}"
+        assert one.handed_in == f"2026-10-20T09:00:00{found}"
+        assert two.due == "2026-10-20T12:00:00+00:00"
+
+
 BAD = {
     "": "the first line is nothing; expected student_id",
     "name,days\n": "the first line is name,days; expected student_id",
@@ -43,8 +58,8 @@ BAD = {
     HEAD + "a,,-1,,\n": "line 2: days is '-1', expected a whole number from 0 to 365",
     HEAD + "a,,²,,\n": "days is '²'",
     HEAD + "a,,99999999999,,\n": "expected a whole number from 0 to 365",
-    HEAD + "a,,,tomorrow,\n": "until is 'tomorrow', expected a date and time with its offset",
-    HEAD + "a,,,2026-10-20T12:00:00,\n": "expected a date and time with its offset",
+    HEAD + "a,,,tomorrow,\n": "until is 'tomorrow', expected a date and time",
+    HEAD + "a,,,2026-10-20,\n": "expected a date and time, as 2026-10-20T12:00",
     HEAD + "a,lab99,1,,\n": "line 2: lab: no lab is called 'lab99'",
     HEAD + "a,2,1,,\nb,,1,,\nA ,lab2,2,,\n": "line 4: A has two lines for one lab; keep one",
     HEAD + "a,,1,,ill, and more\n": "line 2: 6 cells below 5 columns",

@@ -77,7 +77,7 @@ def test_files_are_found_up_to_two_folders_down(tmp_path: Path, prefix: str) -> 
 
 def test_three_folders_down_is_too_deep(tmp_path: Path) -> None:
     for path in both_ways(tmp_path, {"a/b/c/attention.py": b"", "mlp.py": b""}):
-        assert "first two levels" in problem(path)
+        assert "two folders deep" in problem(path)
         assert "mlp.py" in taken(path).files
     only_deep = folder(tmp_path / "deep", {"a/b/c/d/attention.py": b""})
     assert problem(only_deep).startswith("intake.missing")
@@ -180,7 +180,7 @@ def test_the_number_that_a_course_system_adds_is_understood(tmp_path: Path) -> N
         submission = taken(path)
         assert submission.files["attention.py"] == "A = 1\n"
         assert [note.key for note in submission.notes] == ["intake.resubmitted"]
-    two = folder(tmp_path / "two", {"attention-1.py": b"", "attention-2.py": b""})
+    two = folder(tmp_path / "two", {"attention-1.py": b"", "attention-2.py": b"2"})
     assert problem(two).startswith("intake.ambiguous")
     exact = folder(tmp_path / "exact", {"attention-1.py": b"old", "attention.py": b"new"})
     assert taken(exact).files["attention.py"] == "new"

@@ -81,10 +81,13 @@ def test_a_file_beside_the_notebook_comes_first(tmp_path: Path) -> None:
 
 
 def test_two_notebooks(tmp_path: Path) -> None:
-    same = laid(tmp_path / "a", {"1.ipynb": notebook(CELL, MLP), "2.ipynb": notebook(CELL)})
-    assert problem(same).startswith("ambiguous")
-    assert "1.ipynb, 2.ipynb" in problem(same)
-    assert taken(same).files["mlp.py"] == "M = 2\n"
+    other = CELL + "\nB = 2"
+    differ = laid(tmp_path / "a", {"1.ipynb": notebook(CELL, MLP), "2.ipynb": notebook(other)})
+    assert problem(differ).startswith("ambiguous")
+    assert "1.ipynb, 2.ipynb" in problem(differ)
+    assert taken(differ).files["mlp.py"] == "M = 2\n"
+    same = laid(tmp_path / "c", {"1.ipynb": notebook(CELL, MLP), "2.ipynb": notebook(CELL)})
+    assert not taken(same).problems
     deeper = laid(tmp_path / "b", {"1.ipynb": notebook(CELL, MLP), "old/2.ipynb": notebook(CELL)})
     assert not taken(deeper).problems
 

@@ -37,22 +37,22 @@ def read(tmp_path: Path, text: str | bytes, name: str = "roster.csv") -> tuple[S
 @pytest.mark.parametrize(
     ("text", "first"),
     [
-        (CANVAS, Student("11", "Li, Wei", "li@example.edu")),
+        (CANVAS, Student("11", "Li, Wei", "li@example.edu", "Wei", "Li")),
         (MOODLE, Student("21", "Li Wei", "li@example.edu")),
         (
             "标识符,姓名,Email地址,状态,成绩\n参与人21,李雷,li@example.edu,已提交,\n",
             Student("21", "李雷", "li@example.edu"),
         ),
         ("識別碼,全名\n參與者 21,李雷\n", Student("21", "李雷")),
-        (NBGRADER, Student("li", "Wei Li", "li@example.edu")),
+        (NBGRADER, Student("li", "Wei Li", "li@example.edu", "Wei", "Li")),
         (GITHUB, Student("2024001", "Li Wei")),
-        (GRADESCOPE, Student("2024001", "Li Wei", "li@example.edu")),
+        (GRADESCOPE, Student("2024001", "Li Wei", "li@example.edu", "Li", "Wei")),
         (
             "学号,姓名,邮箱\n2024001,张伟,z@example.edu\n",
             Student("2024001", "张伟", "z@example.edu"),
         ),
         ("姓名;学号\n张伟;2024001\n", Student("2024001", "张伟")),
-        ("姓\t名\t学号\n张\t伟\t2024001\n", Student("2024001", "张伟")),
+        ("姓\t名\t学号\n张\t伟\t2024001\n", Student("2024001", "张伟", "", "伟", "张")),
         ("\n\nStudent ID , NAME\n7, Ann \n\n", Student("7", "Ann")),
         ("name\nAnn\n", Student("", "Ann")),
         ("ＩＤ，x\n", None),
@@ -65,6 +65,30 @@ def test_rosters_of_course_systems(tmp_path: Path, text: str, first: Student | N
             read(tmp_path, text)
     else:
         assert read(tmp_path, text)[0] == first
+
+
+HEADER = "Student,ID,SIS User ID,SIS Login ID,Section,Lab 2 (77),Final Score\n"
+STUDENT = '"Li, Wei",11,2024001,li@example.edu,A,,\n'
+ABOVE = {
+    "points": "    Points Possible,,,,,100,(read only)\n",
+    "posting": ",,,,,Manual Posting,\n",
+    "muted": ",,,,,Muted,\n",
+    "named": "Manual Posting,,,,,,\n",
+    "translated": "    满分,,,,,100,（只读）\n",
+    "both": ",,,,,Manual Posting,\n    Points Possible,,,,,100,(read only)\n",
+    "test student": '"Student, Test",9,,6b86b273ff34fce19d6b804eff5a3f57,A,,\n',
+}
+
+
+@pytest.mark.parametrize("above", ABOVE.values(), ids=ABOVE)
+def test_a_grade_book_of_canvas_whatever_rows_stand_above(tmp_path: Path, above: str) -> None:
+    (found,) = read(tmp_path, HEADER + above + STUDENT)
+    assert found.id == "11"
+    two = HEADER.replace("Student,", "LastName,FirstName,", 1)
+    pair = above.replace('"Student, Test"', "Student,Test")
+    pair = pair if "Student,Test" in pair else pair.replace(",", ",,", 1)
+    (found,) = read(tmp_path, f"{two}{pair}Li,Wei,11,2024001,li@example.edu,A,,\n")
+    assert (found.first_name, found.last_name) == ("Wei", "Li")
 
 
 def test_rows_that_are_no_students_are_left_out(tmp_path: Path) -> None:
