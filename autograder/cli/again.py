@@ -23,6 +23,7 @@ from autograder.grading.engine import (
     order_of,
 )
 from autograder.grading.gather import OUTPUTS
+from autograder.harness.marks import OF_TEXT
 from autograder.intake.enrolment import Directory
 from autograder.intake.extensions import Clock
 from autograder.report import write
@@ -144,7 +145,7 @@ def _judged(
         engine.wait_ready()
         for hand_in in engine.grade(_submissions(kept, folder)):
             old = kept[hand_in.student]
-            stay = [mark for mark in old.marks if not mark.key.startswith("check.forbidden")]
+            stay = [mark for mark in old.marks if mark.key not in OF_TEXT]
             marks = (*hand_in.marks, *stay)
             results = _with_old_reasons(hand_in.results, old.results)
             found[old.student] = replace(

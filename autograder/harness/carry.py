@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
+from autograder.harness.names import MAX_TEXT, parsed
+
 _MODULES = frozenset(
     (
         *("__future__", "torch", "math", "typing", "typing_extensions", "collections", "labs"),
@@ -25,23 +27,22 @@ _NAMES = frozenset(
 )
 _HARMLESS_CALLS = ("register_buffer", "register_parameter", "register_module")
 _DUNDERS = frozenset(("__init__", "__name__", "__all__", "__class__", "__call__", "__repr__"))
-# Characters; what is longer is not looked at but suspected. Some Pythons parse a formatted
-# string in the square of its length, and no CPU limit ends the judge.
-MAX_TEXT = 50_000
 _SILENT = frozenset(("ctx", "op", "ops", "id", "attr", "name", "asname", "arg", "kind", "n", "s"))
 _CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.Call)
 
 
 def may_carry_state(files: Mapping[str, str]) -> bool:
-    """Whether any of ``files`` (text by name) could; False for text that does not parse."""
+    """Whether any of ``files`` (text by name) could; False for text that does not parse.
+
+    What is too long to be parsed here is not looked at but suspected.
+    """
     own = {name.rsplit(".", 1)[0] for name in files}
     if any(len(text) > MAX_TEXT for text in files.values()):
         return True
     for text in files.values():
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # it never runs
+        tree = parsed(text)
+        if tree is None:
+            continue  # as a rule it never runs; see `marks.is_unread`
         nodes = _nodes(tree)
         if any(_keeps(node, own) for node in nodes) or any(_shared(tree, nodes)):
             return True

@@ -56,8 +56,10 @@ def judged(
         with transport.aside():
             recognised = findings(plan, results, runner.answers, known, transport) if known else ()
         results = runner.hidden()
-        found = marks.forbidden(lab, request["files"], runner.operators)
-        if request["replay"] and replay.wanted(request["files"], request["order"]):
+        files, ran = request["files"], runner.imported
+        found = marks.forbidden(lab, files, runner.operators, ran)
+        unread = marks.is_unread(files, ran)
+        if request["replay"] and (unread or replay.wanted(files, request["order"])):
             by_name = {result.check: result for result in results}
             found += replay.changed(plan, by_name, worker, request["order"])
         if isinstance(transport, KeepingTransport):

@@ -78,6 +78,11 @@ class Runner:
         """
         return self._checks(hidden=True)
 
+    @property
+    def imported(self) -> set[str]:
+        """The files that could be imported."""
+        return {file for file, settled in self._settled.items() if settled is None}
+
     def _checks(self, *, hidden: bool) -> tuple[CheckResult, ...]:
         lab = self._plan.lab
         for exercise in lab.exercises:

@@ -80,7 +80,7 @@ class Attack:
     says: str = ""
     earns: tuple[str, ...] = ()  # checks that it passes by maths of its own
     misses: tuple[str, ...] = ()  # checks that it must not pass
-    marked: bool = False  # a person has to look at it; the score stays
+    marks: str | None = None  # a mark whose key begins so is there; "": there is none
     make: Make | None = None
     slow: bool = False  # waits for a wall clock
     extra: Files = field(default_factory=dict)  # further files beside those of the lab

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from tests.attacks import answers, forging, intake, machine, score
+from tests.attacks import answers, forging, hiding, intake, machine, score
 from tests.attacks.attack import Attack
 
 ATTACKS: tuple[Attack, ...] = tuple(
     sorted(
-        (*score.ATTACKS, *forging.ATTACKS, *answers.ATTACKS, *machine.ATTACKS, *intake.ATTACKS),
+        (
+            *(*score.ATTACKS, *forging.ATTACKS, *answers.ATTACKS),
+            *(*machine.ATTACKS, *intake.ATTACKS, *hiding.ATTACKS),
+        ),
         key=lambda attack: attack.id,
     )
 )

@@ -209,8 +209,11 @@ def judge(attack: Attack, run: Run, quiet: Run) -> Verdict:
             faults.append("counts as a fault of the grader")
         if attack.ends and not outcomes <= attack.ends:
             faults.append(f"ended as {', '.join(sorted(outcomes))}")
-        if attack.marked and not record["marks"]:
-            faults.append("is not marked for a human")
+        keys = [mark["key"] for mark in record["marks"]]
+        if attack.marks and not any(key.startswith(attack.marks) for key in keys):
+            faults.append(f"has no mark {attack.marks} for a human, but {keys}")
+        if attack.marks == "" and keys:
+            faults.append(f"is accused of {keys}")
         text = (run.out / record["student"] / "report.md").read_text(encoding="utf-8")
         if attack.says and attack.says not in text:
             faults.append(f"its report does not say “{attack.says}”")

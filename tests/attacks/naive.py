@@ -286,6 +286,66 @@ def unpickle(folder: Path, out: Path) -> bool:
     return False
 
 
+def _seen(folder: Path) -> list[str]:
+    """Names of torch's functions while the hand-in's attention is called as its checks call it."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    seen = []
+
+    class Recorder(TorchFunctionMode):
+        def __torch_function__(self, func: Any, _: Any, args: Any = (), named: Any = None) -> Any:
+            seen.append(str(getattr(func, "__name__", func)))
+            return func(*args, **(named or {}))
+
+    module = _hand_in(folder)
+    with Recorder():
+        module.hidden(torch.zeros(1, 1, 4, 8))
+    return seen
+
+
+@grader
+def exact_name(folder: Path, out: Path) -> bool:
+    """Looks for one name, in the text and in what runs."""
+    name = "scaled_dot_product_attention"
+    text = (folder / "attention.py").read_text()
+    return f".{name}(" not in text and name not in _seen(folder)
+
+
+@grader
+def recording(folder: Path, out: Path) -> bool:
+    """Looks at what runs, whatever it is called."""
+    return not any("scaled_dot_product" in name for name in _seen(folder))
+
+
+@grader
+def parsing(folder: Path, out: Path) -> bool:
+    """Looks at the syntax of what it can parse, from as deep as a judge does."""
+    import ast
+
+    def deeper(left: int) -> bool:
+        if left:
+            return deeper(left - 1)
+        try:
+            ast.parse((folder / "attention.py").read_text())
+        except RecursionError:
+            return True
+        return False
+
+    _hand_in(folder)
+    return deeper(100)
+
+
+@grader
+def bare_words(folder: Path, out: Path) -> bool:
+    """Looks for words; its success is that it accuses."""
+    import ast
+
+    tree = ast.parse((folder / "attention.py").read_text())
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return "scaled_dot_product_attention" in names
+
+
 def main(argv: list[str]) -> int:
     """0 where the hand-in passes."""
     return 0 if GRADERS[argv[1]](Path(argv[2]), Path(argv[3])) else 1

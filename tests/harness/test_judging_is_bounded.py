@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autograder.course.records import Check, CheckResult, Exercise, Lab, Limits, Outcome, Text
-from autograder.harness import carry, marks, replay
+from autograder.harness import carry, marks, names, replay
 from autograder.harness.checks import CheckFailed, expect_close, expect_same, expect_unlike
 from autograder.harness.plan import Plan, Trial
 from autograder.reference.cases import Case
@@ -34,12 +34,12 @@ def test_a_long_text_is_not_parsed_but_marked() -> None:
     found = marks.forbidden(LAB, {"a.py": LONG}, set())
     assert carry.may_carry_state({"a.py": LONG})
     assert time.process_time() - started < 2
-    assert [mark.key for mark in found] == ["check.forbidden"]
+    assert [mark.key for mark in found] == ["check.unread_source"]
     assert marks.forbidden(LAB, {"a.py": LONG.replace("forbidden_name", "")}, set()) == []
 
 
 def test_the_longest_text_that_is_parsed_costs_little() -> None:
-    text = "# forbidden_name\nf'" + "{x}" * ((marks.MAX_TEXT - 30) // 3) + "'"
+    text = "# forbidden_name\nf'" + "{x}" * ((names.MAX_TEXT - 30) // 3) + "'"
     started = time.process_time()
     assert marks.forbidden(LAB, {"a.py": text}, set()) == []
     carry.may_carry_state({"a.py": text})

@@ -11,11 +11,13 @@ from autograder.course.labfile import ROOT
 from autograder.course.messages import render
 from autograder.course.records import HandIn, Lab
 from autograder.grading.engine import Engine, Options
-from autograder.harness.carry import MAX_TEXT, may_carry_state
+from autograder.harness.carry import may_carry_state
+from autograder.harness.names import MAX_TEXT
 from tests import tiny_lab
 from tests.engines import tiny, warm
 from tests.hand_ins import earned, grade, hand_in, read
 
+CARRIES = "check.state_carries_over"
 KEEPS = {
     "a global": "def f():\n    global n\n    n = 1",
     "a nonlocal": "def f():\n    n = 0\n    def g():\n        nonlocal n\n        n = 1",
@@ -80,11 +82,24 @@ def test_what_an_earlier_check_left_behind_is_told_and_keeps_its_points(
     leave = "import sys; sys.left = True"
     records = graded(engine, tiny_lab.doing(one=leave, five="import sys; x = x * sys.left"))
     assert {earned(lab, record) for record in records} == {100}
-    marks = [mark for record in records for mark in record.marks]
+    marks = [mark for record in records for mark in record.marks if mark.key == CARRIES]
     # Three of seven checks are replayed: for some students the fifth is among them.
     assert 1 <= len(marks) < 12
-    assert {mark.key for mark in marks} == {"check.state_carries_over"}
     assert "five" in render(marks[0], "en") and "five" in render(marks[0], "zh")
+
+
+def test_what_cannot_be_read_is_replayed_as_what_could_keep_something(engine: Engine) -> None:
+    """So many signs that a judge, whose calls are deep, gives up at them, and a worker does not."""
+    leave = "import sys; sys.left = True"
+    files = tiny_lab.doing(one=leave, five="import sys; x = x * sys.left")
+    answer = next(name for name, text in files.items() if leave in text)
+    deep = files | {answer: f"{files[answer]}\nsign = {'-' * 2940}1\n"}
+    read, unread = graded(engine, files), graded(engine, deep)
+    keys = [{mark.key for mark in record.marks} for record in unread]
+    assert all("check.unread_source" in one for one in keys)
+    assert not any("check.unread_source" in {m.key for m in one.marks} for one in read)
+    told = [CARRIES in {mark.key for mark in record.marks} for record in read]
+    assert sum(CARRIES in one for one in keys) == sum(told) > 1
 
 
 def test_a_check_that_only_fails_after_another_is_told(engine: Engine, lab: Lab) -> None:
@@ -92,7 +107,7 @@ def test_a_check_that_only_fails_after_another_is_told(engine: Engine, lab: Lab)
     worse = "import sys; x = x * 3 if hasattr(sys, 'spoilt') else x"
     records = graded(engine, tiny_lab.doing(one=spoil, five=worse))
     assert {earned(lab, record) for record in records} == {90}
-    assert any(record.marks for record in records)
+    assert any(mark.key == CARRIES for record in records for mark in record.marks)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,13 @@ from autograder.grading.prepare import hidden_cases
 
 HandIns = Mapping[str, Mapping[str, str]]  # text by file name, by name
 SECRET = b"the secret of the proofs"
+FORBIDDEN_STYLES = {
+    "lab1": ("flat_baddbmm", "torch_functions", "torch_modules"),
+    "lab2": ("sdpa",),
+    "lab3": ("sdpa",),
+    "lab5": ("sdpa_per_sequence",),
+    "lab6": ("sdpa",),
+}
 _engines = ExitStack()  # one for each lab that was graded, ended with the tests
 
 
@@ -39,6 +46,11 @@ class Subject:
         """Folders of right solutions in other styles."""
         name = self.lab.name.split("_")[0]
         return sorted(p.parent for p in labfile.ROOT.glob(f"tests/styles/{name}/*/attention.py"))
+
+    @property
+    def forbidden_styles(self) -> set[str]:
+        """Names of those styles that do use what the lab forbids: they are marked, and right."""
+        return set(FORBIDDEN_STYLES.get(self.lab.name.split("_")[0], ()))
 
     @cached_property
     def mistakes(self) -> tuple[Entry, ...]:
