@@ -28,7 +28,7 @@ import torch
 from autograder.course.load_lab import StudentModules
 from autograder.sandbox import costs, counting, folders, mapped, operators, traced
 from autograder.sandbox.values import decode, encode, to_torch
-from autograder.sandbox.wire import KEPT, Tensor
+from autograder.sandbox.wire import KEPT, MAX_OPERATORS, Tensor
 from labs.given.config import Qwen3Config
 
 MAX_TEXT = 400
@@ -131,7 +131,9 @@ class Session:
         if step["operators"]:
             with operators.recorded() as seen:
                 result = function(*args, **kwargs)
-            return [result, sorted(set(seen))[:200]]
+            names = sorted({name[:80] for name in seen})[:MAX_OPERATORS]
+            # A list of a reply is short.
+            return [result, [names[at : at + 200] for at in range(0, len(names), 200)]]
         if step.get("count"):
             with counting.counted(function, step["count"]) as counts:
                 result = function(*args, **kwargs)

@@ -21,12 +21,15 @@ from autograder.sandbox.replies import Other as Other
 from autograder.sandbox.replies import decode, expect_cost, expect_echo, expect_measured
 from autograder.sandbox.student_error import StudentError as StudentError
 from autograder.sandbox.transport import Reply, Transport
-from autograder.sandbox.wire import KEPT, Tensor
-
-MAX_OPERATORS = 200  # names of one call
-
+from autograder.sandbox.wire import KEPT, MAX_OPERATORS, Tensor
 
 _SCALARS = (int, float, str, bool, type(None))
+
+
+def _operators(parts: list[Any]) -> list[str]:
+    """Names of operators, from lists of them; what was kept long ago is one list."""
+    lists = (part["$list"] if isinstance(part, dict) else [part] for part in parts)
+    return [str(name)[:80] for names in lists for name in names][:MAX_OPERATORS]
 
 
 class Result:
@@ -234,7 +237,7 @@ class Student:
                     self.traces.append(decode(rows, arrays))
                 if step.get("operators"):
                     value, names = value["$list"]
-                    self.operators.update(str(n)[:80] for n in names["$list"][:MAX_OPERATORS])
+                    self.operators.update(_operators(names["$list"]))
                 if result is not None:
                     decoded = decode(value, arrays)
                     if step.get("echo"):

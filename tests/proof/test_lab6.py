@@ -48,6 +48,18 @@ def table(rows, columns):
 def flash_attention("""
 
 
+FUSED = "F.scaled_dot_product_attention(rows.float(), keys.float(), values.float(), mask)"
+KERNELS = {
+    "kernel": "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu",
+    "made-up kernel": "getattr(torch.ops.aten, '_scaled_dot' + '_product_fl' "
+    "+ 'ash_attention_for_cpu')",
+}
+KERNEL_ARGUMENTS = (
+    "(rows.float(), keys.float(), values.float(), "
+    "attn_mask=torch.zeros(mask.shape).masked_fill(~mask, float('-inf')))[0]"
+)
+
+
 def hand_ins() -> dict[str, dict[str, str]]:
     """Solutions that hide their work, or keep it ready, and answers that cost nothing."""
     text = SUBJECT.sources["attention.py"]
@@ -73,7 +85,14 @@ def hand_ins() -> dict[str, dict[str, str]]:
 @pytest.fixture(scope="module")
 def graded() -> dict[str, HandIn]:
     sdpa = next(style for style in SUBJECT.styles if style.name == "sdpa")
-    own = hand_ins() | {"sdpa": read_sources(sdpa, SUBJECT.lab.files)[0]}
+    fused = read_sources(sdpa, SUBJECT.lab.files)[0]
+    text = fused["attention.py"]
+    assert text.count(FUSED) == 1
+    own = hand_ins() | {"sdpa": fused}
+    own |= {
+        name: fused | {"attention.py": text.replace(FUSED, f"{kernel}{KERNEL_ARGUMENTS}")}
+        for name, kernel in KERNELS.items()
+    }
     return SUBJECT.grade(own)
 
 
@@ -119,4 +138,7 @@ def test_an_answer_that_costs_nothing_earns_nothing(graded: dict[str, HandIn]) -
 
 def test_a_forbidden_function_is_marked_and_costs_nothing(graded: dict[str, HandIn]) -> None:
     assert [mark.key for mark in graded["sdpa"].marks] == ["check.forbidden"]
-    assert points_of(SUBJECT.lab, graded["sdpa"].results).earned == 100
+    assert [mark.key for mark in graded["kernel"].marks] == ["check.forbidden_kin"]
+    assert [mark.key for mark in graded["made-up kernel"].marks] == ["check.forbidden_operator"]
+    for name in ("sdpa", *KERNELS):
+        assert points_of(SUBJECT.lab, graded[name].results).earned == 100
