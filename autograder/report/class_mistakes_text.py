@@ -118,6 +118,8 @@ def _check(survey: Survey, mistake: Mistake, language: str) -> str:
 
 def others(survey: Survey, language: str) -> list[str]:
     """How much is not explained: in the hand-ins that lost points nothing was recognised."""
+    if not survey.failing:
+        return [wording("nobody_lost", language)]
     count = survey.wrong + survey.silent
     told = [wording("others", language, count=count, failing=survey.failing)]
     if count:
