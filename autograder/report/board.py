@@ -18,8 +18,12 @@ NO_MATHEMATICS = (
     "exit",
     "breakpoint",
     "missing",
+    "missing_near",
+    "wrong_lab",
+    "empty_file",
     "not_importable",
     "import",
+    "import_line",
     "file_lost",
 )
 LINES = 24  # of the whole board, so that its first row stays in sight

@@ -120,10 +120,11 @@ def others(survey: Survey, language: str) -> list[str]:
     """How much is not explained: in the hand-ins that lost points nothing was recognised."""
     if not survey.failing:
         return [wording("nobody_lost", language)]
-    count = survey.wrong + survey.silent
+    count = survey.wrong + survey.silent + survey.files
     told = [wording("others", language, count=count, failing=survey.failing)]
     if count:
-        told.append(wording("others_why", language, wrong=survey.wrong, silent=survey.silent))
+        values = {"wrong": survey.wrong, "silent": survey.silent, "files": survey.files}
+        told.append(wording("others_why", language, **values))
     return told
 
 
