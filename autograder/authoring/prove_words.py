@@ -100,9 +100,16 @@ def _messages(place: Place) -> Iterator[tuple[Path, str, Mapping[str, str]]]:
 
 
 def _placeholders(text: str) -> set[str]:
-    """``{name:format}`` of a format string; both languages have to show a value alike."""
-    parts = string.Formatter().parse(text)
-    return {f"{{{name}:{form}}}" if form else f"{{{name}}}" for _, name, form, _ in parts if name}
+    """``{name:format}`` of a format string; both languages have to show a value alike.
+
+    The words that a number has with it are each language's own.
+    """
+    parts = [
+        (name.partition("|")[0], form)
+        for _, name, form, _ in string.Formatter().parse(text)
+        if name
+    ]
+    return {f"{{{name}:{form}}}" if form else f"{{{name}}}" for name, form in parts}
 
 
 def _language_faults(text: Text, *, wordless: bool = False) -> Iterator[str]:

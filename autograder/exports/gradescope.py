@@ -118,6 +118,7 @@ def _output(record: ClassRecord, hand_in: HandIn, language: str) -> Iterator[str
     if view.score.undecided:
         yield label("undecided_why", language)
         yield label("to_be_decided", language, points=view.score.undecided)
+    yield from (one.said for one in view.broken)
     for heading, sentences in (("marks", view.marks), ("notes", view.notes)):
         if sentences:
             yield ""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from autograder.course.records import CheckResult, Message, Outcome, Text
+from autograder.course.records import CheckResult, Lab, Message, Outcome, Text
 from autograder.harness import rank_words
 from autograder.reference.cases import Case
 from autograder.sandbox.link import MAX_PRINTS, WorkerLost
@@ -19,6 +20,8 @@ from autograder.sandbox.student import StudentError
 IMPORT = Case("import", "", False, Text("import", "导入"), {})  # the case of importing a file
 # How Python says that a module lacks a name. Students can raise the same words with a name of
 # their choice, so nothing is taken from them but identifiers.
+_DEFINITION = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w{1,80})", re.M)
+_MOST_NAMES = 200  # of a file, compared with one that is missing
 _ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'$")
 
 
@@ -76,6 +79,13 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
         if not given:
             return Message("check.nothing_given", words)
         return Message("check.not_importable", words | {"given": ", ".join(given)})
+    if case is IMPORT and last is not None:
+        here = last.file.rpartition("/")[2] == file  # it may be shown with its folder
+        where = {
+            "en": f"line {last.line}" if here else f"{last.file}, line {last.line}",
+            "zh": f"第 {last.line} 行" if here else f"{last.file} 第 {last.line} 行",
+        }
+        return Message("check.import_line", words | {"file": file, "where": where})
     if case is IMPORT:
         return Message("check.import", words | {"file": file})
     return Message("check.exception" if error.text else "check.exception_alone", words)
@@ -123,6 +133,66 @@ _ENDINGS = (
     (f"more than {MAX_PRINTS >> 20} MiB were printed", f"打印超过 {MAX_PRINTS >> 20} MiB"),
     (f"more than {MOST_COLLECTIVES} collectives", f"集合通信超过 {MOST_COLLECTIVES} 次"),
 )
+
+
+def of_files(
+    lab: Lab, files: Mapping[str, str], results: Sequence[CheckResult]
+) -> tuple[CheckResult, ...]:
+    """The results, where a name is missing or a file cannot be imported, with what ails the file.
+
+    It may be empty, that of another lab, or define something under nearly the right name. This is
+    read from the text: nothing that ran is asked.
+    """
+    return tuple(_of_file(lab, files, result) for result in results)
+
+
+def _of_file(lab: Lab, files: Mapping[str, str], result: CheckResult) -> CheckResult:
+    message = result.message
+    missing = message is not None and message.key == "check.missing"
+    ailing = missing or (result.case == IMPORT.name and result.outcome is Outcome.FAILED)
+    if message is None or not ailing or message.key == "check.syntax":
+        return result
+    file = str(message.values.get("file", ""))
+    if not file:  # what was imported has no name here, but it is the file of the check
+        file = next(e.file for e in lab.exercises if any(c.name == result.check for c in e.checks))
+    text = files.get(file)
+    if text is None:
+        return result
+    name = str(message.values.get("name", ""))
+    if missing and not re.search(r"^[ \t]*[^#\s]", text, re.M):
+        return replace(result, message=Message("check.empty_file", {"file": file}))
+    own, asked = _defined(text), _defined_in(lab.folder / file)
+    other = _other_lab(lab, file, own, asked)
+    if other:
+        return replace(result, message=Message("check.wrong_lab", {"file": file, "lab": other}))
+    near = get_close_matches(name, sorted(own - asked)[:_MOST_NAMES], 1) if missing else []
+    if near:
+        values = {"file": file, "name": name, "found": near[0]}
+        return replace(result, message=Message("check.missing_near", values))
+    return result
+
+
+def _other_lab(lab: Lab, file: str, own: set[str], asked: set[str]) -> str:
+    """The lab whose file this is, by the names that it defines; empty for this one or none."""
+    best, most = "", max(0.5, _share(own, asked))
+    for path in sorted(lab.folder.parent.glob(f"*/{file}")):
+        share = _share(own, _defined_in(path))
+        if share > most:
+            best, most = path.parent.name, share
+    return best
+
+
+def _share(own: set[str], asked: set[str]) -> float:
+    return len(own & asked) / max(1, len(asked))
+
+
+def _defined_in(path: Path) -> set[str]:
+    """The names that a stub defines."""
+    return _defined(path.read_text(encoding="utf-8")) if path.is_file() else set()
+
+
+def _defined(text: str) -> set[str]:
+    return set(_DEFINITION.findall(text))
 
 
 def fault(error: Exception) -> CheckResult:

@@ -18,8 +18,12 @@ NO_MATHEMATICS = (
     "exit",
     "breakpoint",
     "missing",
+    "missing_near",
+    "wrong_lab",
+    "empty_file",
     "not_importable",
     "import",
+    "import_line",
     "file_lost",
 )
 LINES = 24  # of the whole board, so that its first row stays in sight
@@ -158,8 +162,11 @@ def symptom(check: Check, result: CheckResult, language: str, room: int = LINES)
 
 def _total(rows: Sequence[Row], hidden: int | None, language: str) -> list[str]:
     earned, total = (sum(row.points[part] for row in rows) for part in (0, 1))
-    count = {"en": f"{hidden} ", "zh": f" {hidden} 个"} if hidden else {"en": "", "zh": ""}
-    text = _say("public_total", language, earned=earned, total=total, hidden=count)
+    values = {"earned": earned, "total": total}
+    if hidden:
+        text = _say("public_total_of", language, hidden=hidden, **values)
+    else:
+        text = _say("public_total", language, **values)
     return folded(text, columns())
 
 

@@ -17,6 +17,7 @@ from autograder.course.records import (
 )
 from autograder.course.score import score_of
 from autograder.intake.attempts import people
+from autograder.report.broken_files import broken_files
 from autograder.report.one_pass import look
 
 
@@ -46,8 +47,8 @@ class Mistake:
 class Survey:
     """The mistakes of a class, the most frequent first, and how much is not explained by them.
 
-    Of ``failing`` hand-ins, which lost points, ``wrong`` gave wrong answers and ``silent`` gave
-    none, and no mistake was recognised in them.
+    Of ``failing`` hand-ins, which lost points, no mistake was recognised in these: ``files`` have a
+    file that could not be used, ``wrong`` gave wrong answers, ``silent`` gave none.
     """
 
     lab: Lab
@@ -55,6 +56,7 @@ class Survey:
     failing: int
     wrong: int
     silent: int
+    files: int = 0
 
 
 class Mistakes:
@@ -65,7 +67,7 @@ class Mistakes:
         self._found: dict[tuple[Certainty, tuple[str, ...]], Mistake] = {}
         self._counted: set[tuple[object, ...]] = set()
         self._met: set[frozenset[str]] = set()
-        self._failing = self._wrong = self._silent = 0
+        self._failing = self._wrong = self._silent = self._files = 0
 
     def take(self, hand_in: HandIn) -> None:
         """One more hand-in."""
@@ -81,9 +83,14 @@ class Mistakes:
             return
         self._met.add(who)
         self._failing += 1
-        if not any(_recognised(hand_in)):
-            answered = any(r.outcome is Outcome.FAILED for r in hand_in.results)
-            self._wrong, self._silent = self._wrong + answered, self._silent + (not answered)
+        if any(_recognised(hand_in)):
+            return
+        if broken_files(self._lab, hand_in):
+            self._files += 1
+        elif any(r.outcome is Outcome.FAILED for r in hand_in.results):
+            self._wrong += 1
+        else:
+            self._silent += 1
 
     def survey(self) -> Survey:
         """What there was in those that were taken."""
@@ -91,7 +98,8 @@ class Mistakes:
         order = list(Certainty)
         found = self._found.values()
         mistakes = sorted(found, key=lambda m: (-len(m.students), order.index(m.certainty)))
-        return Survey(self._lab, tuple(mistakes), self._failing, self._wrong, self._silent)
+        counts = self._failing, self._wrong, self._silent, self._files
+        return Survey(self._lab, tuple(mistakes), *counts)
 
 
 def survey(record: ClassRecord) -> Survey:

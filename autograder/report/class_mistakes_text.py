@@ -118,10 +118,13 @@ def _check(survey: Survey, mistake: Mistake, language: str) -> str:
 
 def others(survey: Survey, language: str) -> list[str]:
     """How much is not explained: in the hand-ins that lost points nothing was recognised."""
-    count = survey.wrong + survey.silent
+    if not survey.failing:
+        return [wording("nobody_lost", language)]
+    count = survey.wrong + survey.silent + survey.files
     told = [wording("others", language, count=count, failing=survey.failing)]
     if count:
-        told.append(wording("others_why", language, wrong=survey.wrong, silent=survey.silent))
+        values = {"wrong": survey.wrong, "silent": survey.silent, "files": survey.files}
+        told.append(wording("others_why", language, **values))
     return told
 
 

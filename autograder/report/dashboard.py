@@ -50,8 +50,9 @@ def _context(record: ClassRecord, glance: Glance, survey: Survey, language: str)
         return render(Message(f"dashboard.{name}", values), language)
 
     lab, numbers = record.lab, glance.numbers()
-    who = {person.student: parts.who(person, numbers) for person in glance.people}
-    people = sorted(glance.people, key=lambda p: (not p.human, p.score.earned, numbers[p.student]))
+    known = (*glance.people, *glance.broken)
+    who = {person.student: parts.who(person, numbers) for person in known}
+    people = sorted(glance.people, key=lambda p: (not p.human, p.final, numbers[p.student]))
     places = parts.shown(lab, glance)
     exercises = parts.exercises(lab, glance, places, language)
     outcomes = [(one, render(Message(f"outcome.{one.value}"), language)) for one in Outcome]
@@ -71,6 +72,7 @@ def _context(record: ClassRecord, glance: Glance, survey: Survey, language: str)
         "mistakes": parts.mistakes(survey, who, language),
         "unexplained": others(survey, language) if survey.failing else [],
         "human": [(who[p.student], parts.needs(p, lab, language)) for p in people if p.human],
+        "broken": [(who[p.student], parts.broken(p, lab, language)) for p in glance.broken],
         "people": [(person, who[person.student]) for person in people],
         "map": map_of(lab, people, places, language),
         "legend": [(LETTERS[one], GLYPHS[one], word) for one, word in outcomes],

@@ -30,12 +30,16 @@ class Who:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar of the histogram: from ``first`` to ``last`` points; ``open`` are to be decided."""
+    """One bar of the histogram: from ``first`` to ``last`` points; ``open`` are to be decided.
+
+    ``raw`` were as many, of the decided ones, before lateness took points off.
+    """
 
     first: int
     last: int
     decided: int
     open: int
+    raw: int
 
     @property
     def count(self) -> int:
@@ -45,7 +49,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class CheckRow:
-    """One check; ``number`` is that of its column. ``wrong`` came as far and did not pass."""
+    """One check; ``number`` is that of its column. ``wrong`` came as far and did not pass.
+
+    Where the file could not be used nobody came as far.
+    """
 
     number: int
     title: str
@@ -98,8 +105,10 @@ def bars(glance: Glance) -> tuple[Bar, ...]:
     starts = [-(-points * place // BINS) for place in range(BINS)]
     ends = [*(start - 1 for start in starts[1:]), points]
     return tuple(
-        Bar(first, last, decided, undecided)
-        for first, last, (decided, undecided) in zip(starts, ends, glance.histogram(), strict=True)
+        Bar(first, last, decided, undecided, raw)
+        for first, last, (decided, undecided), raw in zip(
+            starts, ends, glance.histogram(), glance.raw_histogram(), strict=True
+        )
     )
 
 
@@ -125,6 +134,7 @@ def _check(glance: Glance, name: str, number: int, title: str) -> CheckRow:
     outcomes = glance.outcomes[name]
     passed, graded = glance.passed(name)
     begun = graded - outcomes[Outcome.NOT_STARTED] - outcomes[Outcome.SKIPPED]
+    begun -= glance.unusable[name]
     return CheckRow(number, title, passed, begun - passed, graded)
 
 
@@ -163,6 +173,17 @@ def needs(person: Person, lab: Lab, language: str) -> list[str]:
     """Why somebody has to look, as sentences."""
     known = {*lab.files, *lab.forbidden}
     told = [private(mark, language, known) for mark in person.marks]
+    told += broken(person, lab, language)
     if person.score.undecided:
         told.append(label("to_be_decided", language, points=person.score.undecided))
+    return told
+
+
+def broken(person: Person, lab: Lab, language: str) -> list[str]:
+    """Which files could not be used, and what depends on them, as sentences."""
+    told = []
+    for one in person.broken:
+        said = private(one.message, language, {*lab.files, *lab.forbidden})
+        points = label("depends", language, points=one.points) if one.points else ""
+        told.append(("" if language == "zh" else " ").join(filter(None, (said, points))))
     return told

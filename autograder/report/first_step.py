@@ -26,14 +26,21 @@ class FirstStep:
 
 
 def first_step(lab: Lab, hand_in: HandIn, view: StudentView, language: str) -> FirstStep:
-    """The first exercise, in the lab's order, with a check that the student can still mend."""
+    """The file that could not be used, or the first exercise that the student can still mend."""
+    number = number_of(lab)
+    for broken in view.broken:
+        if not broken.open and broken.points:
+            return FirstStep(
+                said=label("next_points", language, points=broken.points),
+                title=label("next_file", language, files=broken.files),
+                command=f"make test LAB={number}" if number.isdigit() else "",
+            )
     for exercise in view.exercises:
-        for check in exercise.checks:
+        for check in exercise.apart:
             fine = check.outcome in (Outcome.PASSED, Outcome.NOT_GRADED)
             if fine or check.optional or check.decided or check.outcome is Outcome.SKIPPED:
                 continue
             points = exercise.score.gradable - exercise.score.earned
-            number = number_of(lab)
             name = short(exercise.id)
             return FirstStep(
                 said=label("next_points", language, points=points) if points else "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autograder.course.records import (
     CheckResult,
@@ -15,10 +15,13 @@ from autograder.course.records import (
     Override,
     Score,
 )
-from autograder.course.score import is_late, late_penalty_of, needs_human, score_of
+from autograder.course.score import final_of, is_late, late_penalty_of, needs_human, score_of
+from autograder.report.broken_files import BrokenFile, broken_files, of_a_file
+from autograder.report.rows import BAD
 
 CELLS = 6000  # of the map: more of them are no picture any more, and a large file
 BINS = 10
+BROKEN = 24  # hand-ins with a file that could not be used, by name
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Person:
 
     ``penalty`` is what lateness takes of the points. ``names`` are those that the course system
     or the roster tells; ``shuffle`` orders people in a way that nobody can work out who does not
-    hold their files.
+    hold their files. ``broken`` are files that could not be used.
     """
 
     student: str
@@ -47,6 +50,12 @@ class Person:
     late: bool
     penalty: int
     human: bool
+    broken: tuple[BrokenFile, ...] = ()
+
+    @property
+    def final(self) -> int:
+        """The points that count."""
+        return self.score.earned - self.penalty
 
     @property
     def decided(self) -> bool:
@@ -59,7 +68,7 @@ class Glance:
 
     Counts are of all of them. ``people`` is everybody as long as the map has room (``whole``), and
     of a larger class those that need a human, as many as there is room for: so memory does not
-    grow with the class.
+    grow with the class. ``broken`` are those of the others with a file that could not be used.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -67,10 +76,14 @@ class Glance:
         self.count = 0
         self.human = 0
         self.late = 0
-        self.earned: Counter[int] = Counter()
-        self.undecided: Counter[int] = Counter()  # those of ``earned`` with points to be decided
+        self.final: Counter[int] = Counter()  # hand-ins by the points that count
+        self.undecided: Counter[int] = Counter()  # those of ``final`` with points to be decided
+        self.raw: Counter[int] = Counter()  # the decided ones, before lateness takes anything off
         self.outcomes: dict[str, Counter[Outcome]] = {c.name: Counter() for c in lab.checks}
+        self.unusable: Counter[str] = Counter()  # by check: for the sake of its file alone
         self.people: list[Person] = []
+        self.broken: list[Person] = []
+        self.broken_count = 0
         self.whole = True
         self._checks = lab.checks
         self._room = max(1, CELLS // max(1, len(self._checks)))
@@ -86,39 +99,54 @@ class Glance:
         self.count += 1
         self.human += human
         self.late += bool(is_late(hand_in))
-        self.earned[score.earned] += 1
-        self.undecided[score.earned] += score.undecided > 0
+        final = final_of(self.lab, hand_in)
+        self.final[final] += 1
+        self.undecided[final] += score.undecided > 0
+        self.raw[score.earned] += not score.undecided
+        broken = broken_files(self.lab, hand_in)
+        for one in broken:
+            ailing = (name for name in one.checks if results[name].outcome in BAD)
+            self.unusable.update(name for name in ailing if of_a_file(results[name]))
         if self.whole and self.count > self._room:
             self.whole = False
             self.people = [person for person in self.people if person.human]
-        if self.whole or (human and len(self.people) < self._room):
-            self.people.append(_person(self.lab, hand_in, results, score, human))
+        shown = self.whole or (human and len(self.people) < self._room)
+        listed = bool(broken) and not human
+        self.broken_count += listed
+        listed = listed and len(self.broken) < BROKEN
+        if shown or listed:
+            person = _person(self.lab, hand_in, results, score, human, broken)
+            self.people += [person] * shown
+            self.broken += [person] * listed
 
     @property
     def median(self) -> float:
-        """Points that half of the hand-ins with a score reach; 0 where none has one."""
-        scores = self.earned - self.undecided
-        count = scores.total()
-        places = ((count - 1) // 2, count // 2)
-        found, before = [], 0
-        for earned, number in sorted(scores.items()):
-            found += [earned for place in places if before <= place < before + number]
-            before += number
-        return sum(found) / 2 if found else 0
+        """Points that count and that half of the hand-ins with a score reach; 0 for none."""
+        return _median(self.final - self.undecided)
+
+    @property
+    def raw_median(self) -> float:
+        """The same before lateness takes anything off."""
+        return _median(self.raw)
+
+    @property
+    def deducted(self) -> bool:
+        """Whether lateness took points off anybody."""
+        return self.final - self.undecided != +self.raw
 
     @property
     def full(self) -> int:
         """Hand-ins with all points."""
-        return self.earned[self.lab.points]
+        return self.final[self.lab.points]
 
     def histogram(self) -> list[tuple[int, int]]:
-        """Hand-ins by tenths of the points, full marks in the last: decided, and not yet."""
-        bins = [[0, 0] for _ in range(BINS)]
-        for earned, number in self.earned.items():
-            place = min(BINS - 1, BINS * earned // max(1, self.lab.points))
-            bins[place][0] += number - self.undecided[earned]
-            bins[place][1] += self.undecided[earned]
-        return [(decided, undecided) for decided, undecided in bins]
+        """Hand-ins by tenths of the points that count: decided, and not yet."""
+        decided = _bins(self.final - self.undecided, self.lab)
+        return list(zip(decided, _bins(self.undecided, self.lab), strict=True))
+
+    def raw_histogram(self) -> list[int]:
+        """Those that are decided, before lateness takes anything off."""
+        return _bins(self.raw, self.lab)
 
     def passed(self, check: str) -> tuple[int, int]:
         """How many passed a check, of how many it was graded in."""
@@ -127,8 +155,27 @@ class Glance:
 
     def numbers(self) -> dict[str, int]:
         """By student the number that stands for their name, counted from 1."""
-        order = sorted(self.people, key=lambda person: person.shuffle)
+        everybody = {person.student: person for person in (*self.people, *self.broken)}
+        order = sorted(everybody.values(), key=lambda person: person.shuffle)
         return {person.student: number for number, person in enumerate(order, start=1)}
+
+
+def _median(scores: Counter[int]) -> float:
+    count = scores.total()
+    places = ((count - 1) // 2, count // 2)
+    found, before = [], 0
+    for points, number in sorted(scores.items()):
+        found += [points for place in places if before <= place < before + number]
+        before += number
+    return sum(found) / 2 if found else 0
+
+
+def _bins(scores: Counter[int], lab: Lab) -> list[int]:
+    """By tenths of the points, full marks in the last."""
+    bins = [0] * BINS
+    for points, number in scores.items():
+        bins[max(0, min(BINS - 1, int(BINS * points // max(1, lab.points))))] += number
+    return bins
 
 
 def _person(
@@ -137,14 +184,14 @@ def _person(
     results: dict[str, CheckResult],
     score: Score,
     human: bool,
+    broken: tuple[BrokenFile, ...],
 ) -> Person:
     decided = {override.check: override for override in hand_in.overrides}
     nothing = Message("report.no_result")
     cells = []
     for check in lab.checks:
         result = results.get(check.name) or CheckResult(check.name, Outcome.NOT_GRADED, nothing)
-        slim = CheckResult(check.name, result.outcome, result.message, hidden=result.hidden)
-        cells.append(Cell(slim, decided.get(check.name)))
+        cells.append(Cell(_slim(replace(result, check=check.name)), decided.get(check.name)))
     origin = hand_in.origin
     secret = " ".join(f"{name} {digest}" for name, digest in sorted(hand_in.digests.items()))
     return Person(
@@ -157,4 +204,10 @@ def _person(
         late=bool(is_late(hand_in)),
         penalty=late_penalty_of(lab, hand_in),
         human=human,
+        broken=tuple(replace(one, result=_slim(one.result)) for one in broken),
     )
+
+
+def _slim(result: CheckResult) -> CheckResult:
+    """Without prints and traceback."""
+    return CheckResult(result.check, result.outcome, result.message, hidden=result.hidden)

@@ -25,7 +25,7 @@ from autograder.report.view import sentence
 
 HANDOUT, CHINESE_HANDOUT = "README.md", "README.zh-CN.md"
 # What is wrong with a whole file, and not with one exercise of it.
-OF_THE_FILE = ("syntax", "import", "file_lost")
+OF_THE_FILE = ("syntax", "import", "import_line", "file_lost", "wrong_lab", "empty_file")
 
 
 def finding_of(record: ClassRecord, row: Row) -> Finding | None:

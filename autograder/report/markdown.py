@@ -23,6 +23,9 @@ def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
         + label("checks_passed", language, passed=view.passed, count=view.count),
         "",
     ]
+    for one in view.broken:
+        lines += [f"> **✗ {one.said}**", ""]
+        lines += _blocks(one.trace, one.prints, language)
     if view.late:
         lines += [view.late, ""]
     if view.about:
@@ -92,8 +95,9 @@ def _exercise(exercise: ExerciseView, language: str, *, told: str) -> list[str]:
         f"`{escape.line(exercise.id)}` · `{escape.line(exercise.file)}`",
         "",
     ]
-    for check in exercise.checks:
+    for check in exercise.apart:
         lines += _check(check, language)
+    lines += [f"- {exercise.waits}"] if exercise.waits else []
     lines.append("")
     if exercise.hint and exercise.hint != told:  # which stands above already
         lines += [f"> **{label('hint', language)}:** {_text(exercise.hint)}", ""]
@@ -111,10 +115,17 @@ def _check(check: CheckView, language: str) -> list[str]:
     lines = [f"- {check.glyph} **{check.word}** · {_text(check.title)} · {' · '.join(tags)}"]
     for text in (check.decided, check.reason):
         lines += ["", f"  {text}"] if text else []
-    for heading, block in (("trace", check.trace), ("prints", check.prints)):
-        if block:
-            lines += ["", f"  {label(heading, language)}:", "", escape.fence(block, "  ")]
+    blocks = _blocks(check.trace, check.prints, language, "  ")
+    lines += ["", *blocks[:-1]] if blocks else []
     return [*lines, ""] if len(lines) > 1 else lines
+
+
+def _blocks(trace: str, prints: str, language: str, indent: str = "") -> list[str]:
+    lines = []
+    for heading, block in (("trace", trace), ("prints", prints)):
+        if block:
+            lines += [f"{indent}{label(heading, language)}:", "", escape.fence(block, indent), ""]
+    return lines
 
 
 def _families(families: tuple[tuple[str, Score], ...], language: str) -> list[str]:

@@ -25,13 +25,13 @@ from autograder.course.score import (
     needs_human,
     score_of,
 )
+from autograder.report.broken_files import of_a_file
 from autograder.report.escape import fitted, line, width
 from autograder.report.one_pass import look
 from autograder.report.rows import BAD
 from autograder.report.view import label, sentence
 
 MAX_WIDTH = 100
-_WHOLE_FILE = ("intake.", "check.syntax", "check.import", "check.file_lost", "check.not_importable")
 _STUDENT_WIDTH = 24
 _LEAST_REMARK = 16
 
@@ -126,10 +126,8 @@ def _remark(lab: Lab, hand_in: HandIn, language: str) -> str:
         check, result = left[0]
         outcome = Outcome.NOT_GRADED if result is None else result.outcome
         word = render(Message(f"outcome.{outcome.value}"), language)
-        message = result.message if result else None
-        if message is not None and message.key.startswith(_WHOLE_FILE):
-            # What is wrong is the file, not the check.
-            parts.append(f"{word}: {sentence(message, language, line)}")
+        if result is not None and result.message is not None and of_a_file(result):
+            parts.append(f"{word}: {sentence(result.message, language, line)}")
         else:
             title = check.title.in_(language).replace("`", "")
             key = "first_of" if len(left) > 1 else "first"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
 from autograder.course.messages import catalogue, render
@@ -21,6 +21,7 @@ from autograder.course.records import (
 )
 from autograder.course.score import final_of, is_late, late_penalty_of, score_of
 from autograder.report import escape
+from autograder.report.broken_files import BrokenFile, broken_files
 
 GLYPHS = {
     Outcome.PASSED: "✓",
@@ -61,7 +62,11 @@ class CheckView:
 
 @dataclass(frozen=True)
 class ExerciseView:
-    """One exercise; ``hint`` is empty unless the student's work on it did not pass."""
+    """One exercise; ``hint`` is empty unless the student's work on it did not pass.
+
+    ``apart`` are the checks to be told one by one; of the others, for whose file see ``broken`` of
+    the report, ``waits`` says how many they are.
+    """
 
     id: str
     file: str
@@ -69,6 +74,20 @@ class ExerciseView:
     hint: str
     score: Score
     checks: tuple[CheckView, ...]
+    apart: tuple[CheckView, ...]
+    waits: str
+
+
+@dataclass(frozen=True)
+class BrokenView:
+    """A file that could not be used: why, and what depends on it; ``open``: a person decides."""
+
+    files: str
+    said: str
+    points: int
+    open: bool
+    trace: str
+    prints: str
 
 
 @dataclass(frozen=True)
@@ -76,7 +95,8 @@ class StudentView:
     """The whole report; ``about`` (the hand-in), ``notes`` and ``marks`` are finished sentences.
 
     ``passed`` and ``count`` are numbers of checks, optional ones aside. ``late`` says what
-    lateness takes off the score and what counts; empty where it takes nothing.
+    lateness takes off the score and what counts; empty where it takes nothing. ``broken`` are
+    files that could not be used: their checks stand there together, and not one by one.
     """
 
     student: str
@@ -90,6 +110,7 @@ class StudentView:
     notes: tuple[str, ...]
     marks: tuple[str, ...]
     late: str = ""
+    broken: tuple[BrokenView, ...] = ()
 
 
 def label(name: str, language: str, **values: object) -> str:
@@ -125,8 +146,10 @@ def student_view(
 ) -> StudentView:
     """Collect what the report of ``hand_in`` shows; ``quote`` fits student text to the medium."""
     lab = record.lab
+    broken = broken_files(lab, hand_in)
+    waiting = {check for one in broken for check in one.checks}
     exercises = tuple(
-        _exercise(one, score_of(lab, hand_in, one.id), hand_in, language, quote)
+        _exercise(one, score_of(lab, hand_in, one.id), hand_in, waiting, language, quote)
         for one in lab.exercises
     )
     graded = [check for one in exercises for check in one.checks if not check.optional]
@@ -142,6 +165,20 @@ def student_view(
         notes=tuple(sentence(note, language, quote) for note in hand_in.notes),
         marks=tuple(sentence(mark, language, quote) for mark in hand_in.marks),
         late=late_line(lab, hand_in, language),
+        broken=tuple(_broken(one, language, quote) for one in broken),
+    )
+
+
+def _broken(one: BrokenFile, language: str, quote: Quote) -> BrokenView:
+    said = [sentence(one.message, language, quote)]
+    said += [label("depends", language, points=one.points)] if one.points else []
+    return BrokenView(
+        files=", ".join(one.files),
+        said=("" if language == "zh" else " ").join(said),
+        points=one.points,
+        open=one.open,
+        trace=escape.block(_trace(one.result.frames)),
+        prints=escape.block(one.result.prints),
     )
 
 
@@ -196,6 +233,7 @@ def _exercise(
     exercise: Exercise,
     score: Score,
     hand_in: HandIn,
+    waiting: Set[str],
     language: str,
     quote: Quote,
 ) -> ExerciseView:
@@ -208,9 +246,13 @@ def _exercise(
         ],
         language,
     )
+    left = [check for check in exercise.checks if check.name in waiting]
+    values = {"count": len(left), "points": sum(check.points for check in left)}
+    pairs = zip(exercise.checks, checks, strict=True)
+    apart = tuple(view for check, view in pairs if check.name not in waiting)
     # A check that we could not grade is no reason to hint at a mistake.
     fine = (Outcome.PASSED, Outcome.NOT_GRADED)
-    wrong = any(check.outcome not in fine for check in checks)
+    wrong = any(check.outcome not in fine for check in apart)
     return ExerciseView(
         id=exercise.id,
         file=exercise.file,
@@ -218,6 +260,8 @@ def _exercise(
         hint=exercise.hint.in_(language) if wrong else "",
         score=score,
         checks=checks,
+        apart=apart,
+        waits=label("waits", language, **values) if left else "",
     )
 
 

@@ -1,10 +1,12 @@
-"""Chinese sentences have their spaces right, whatever their values begin and end with."""
+"""Sentences put together: spaces are right, and so are the words that stand with a number."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from autograder.course.messages import render
+from autograder.course.messages import catalogue, render
 from autograder.course.messages.spacing import filled
 from autograder.course.records import Message
 
@@ -54,3 +56,47 @@ def test_messages_go_this_way() -> None:
 def test_a_missing_value_is_an_error() -> None:
     with pytest.raises(KeyError):
         filled("{what}", {})
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "english", "chinese"),
+    [
+        ("report.next_points", "points", ("0 points", "1 point ", "2 points"), ("0", "1", "2")),
+        (
+            "diagnosis.others",
+            "count failing",
+            ("Of 0 hand-ins", "Of 1 hand-in that lost points, 1 has", "2 hand-ins"),
+            ("都识别出了错误", "其中 1 份没有", "其中 2 份没有"),
+        ),
+        ("check.worker_lost", "count", ("0 times", "process once in", "2 times"), ("0", "1", "2")),
+        ("report.late_short", "days penalty final", (" 0, 0 count", "−1, 1 counts", "−2, 2 count"),
+         ("0，计", "−1，计", "−2，计")),
+    ],
+)  # fmt: skip
+def test_words_fit_their_number(
+    key: str, values: str, english: tuple[str, ...], chinese: tuple[str, ...]
+) -> None:
+    for number in (0, 1, 2):
+        message = Message(key, dict.fromkeys(values.split(), number))
+        for language, expected in (("en", english), ("zh", chinese)):
+            assert expected[number] in render(message, language)
+            assert "−0" not in render(message, language)
+
+
+def test_no_english_sentence_counts_one_of_something_in_the_plural() -> None:
+    things = (
+        "archives|attempts|bytes|cases|checks|claims|cores|days|exercises|files|hand-ins"
+        "|mistakes|numbers|others|points|promises|reasons|reports|rows|seconds|tensors|tokens"
+        "|trials|workers"
+    )
+    plural = re.compile(rf"(?<![\w./])1 (?:{things})\b(?! outside)")
+    ones = Ones()
+    told = {key: filled(text.en, ones) for key, text in catalogue().items()}
+    assert {key: text for key, text in told.items() if plural.search(text)} == {}
+
+
+class Ones(dict[str, object]):
+    """One of everything."""
+
+    def __missing__(self, key: str) -> int:
+        return 1

@@ -174,7 +174,7 @@ def test_a_moodle_worksheet_is_filled(
     assert (tmp_path / "new.csv").read_bytes() == exchanged(text, changes).encode()
     said = capsys.readouterr()
     assert f"{3 if closed else 4} of 6 rows are filled" in said.out
-    assert "1 rows without a hand-in" in said.out and "@SUM(1)" in said.out
+    assert "1 row without a hand-in" in said.out and "@SUM(1)" in said.out
     assert ("Locked" in said.err) == closed and "王伟" in said.err
 
 
@@ -242,7 +242,7 @@ def test_lateness_is_taken_off(tmp_path: Path, capsys: pytest.CaptureFixture[str
     book = placed(tmp_path / "g.csv", text.format("", "").encode())
     assert export("canvas", tmp_path / "out", book) == 0
     assert (tmp_path / "g-filled.csv").read_text() == text.format(77, 100)
-    assert "1 of these were late" in capsys.readouterr().out
+    assert "1 of these was late" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------- whose row

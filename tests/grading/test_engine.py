@@ -128,7 +128,11 @@ def test_a_file_that_could_not_be_taken_costs_its_own_checks(engine: Engine, lab
     files = {"answer.py": RIGHT["answer.py"]}
     partly = Submission("partly", files, (note,), {"side.py": problem})
     nothing = Submission("nothing", {}, (), {"": Message("intake.empty", {"file": "x"})})
-    records = grade(engine, partly, nothing)
+    renamed = RIGHT | {"side.py": RIGHT["side.py"].replace("side(", "sides(")}
+    records = grade(engine, partly, nothing, hand_in("renamed", renamed))
+    assert results(records["renamed"])["test_side"].message == Message(
+        "check.missing_near", {"file": "side.py", "name": "side", "found": "sides"}
+    )
     failed = {name for name, end in outcomes(records["partly"]).items() if end != "passed"}
     assert failed == {"test_side"} and results(records["partly"])["test_side"].message == problem
     assert records["partly"].notes == (note,)

@@ -338,7 +338,7 @@ def test_when_no_worker_is_to_be_had_the_hand_in_goes_no_further() -> None:
 IMPORTS = {
     "crash": (WorkerLost("signal SIGSEGV"), Outcome.CRASHED, "importing a.py"),
     "deadline": (WorkerLost("2", timed_out=True), Outcome.TIMED_OUT, "2 s"),
-    "exception": (student_error(), Outcome.FAILED, "importing a.py raised ValueError"),
+    "exception": (student_error(), Outcome.FAILED, "a.py cannot be imported: it raised ValueError"),
     "syntax": (
         student_error(stage="syntax", frames=[["/me/a.py", 3, "", "x ="]]), Outcome.FAILED, "line 3"
     ),

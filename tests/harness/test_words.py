@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from autograder.course import labfile
 from autograder.course.messages import render
-from autograder.course.records import Message, Text
+from autograder.course.records import CheckResult, Message, Outcome, Text
 from autograder.harness import checks, explain
 from autograder.harness.described import described
 from autograder.reference.cases import Case
@@ -22,6 +23,7 @@ from autograder.sandbox.link import WorkerLost
 from autograder.sandbox.replies import Other
 from autograder.sandbox.student import Result
 from autograder.sandbox.wire import Tensor
+from tests import hand_ins
 
 CASE = Case("c", "c", False, Text("a case", "一个用例"), {})
 WHAT = Text("the output", "输出")
@@ -109,3 +111,27 @@ def expect_whole(message: Message) -> None:
     chinese = NAMES.sub("", render(message, "zh"))
     assert not re.search(r"[A-Za-z]{2,}", chinese), chinese
     assert not re.search(r"[\u4e00-\u9fff]", render(message, "en"))
+
+
+def test_what_ails_a_file_is_read_from_its_text() -> None:
+    lab = labfile.load(labfile.find_lab("lab2"))
+    right = hand_ins.right()["attention.py"]
+    absent = Message("check.missing", {"file": "attention.py", "name": "Qwen3Attention"})
+    missing = CheckResult(lab.checks[0].name, Outcome.FAILED, absent)
+
+    def ailing(text: str, result: CheckResult = missing) -> str:
+        (found,) = explain.of_files(lab, {"attention.py": text}, [result])
+        assert found.message is not None and found.outcome is Outcome.FAILED
+        return render(found.message, "en")
+
+    renamed = ailing(right.replace("Qwen3Attention", "QwenAttention"))
+    assert "QwenAttention; did you mean Qwen3Attention?" in renamed
+    assert "does not define Qwen3Attention" in ailing(right.split("class Qwen3Attention")[0])
+    assert "is empty" in ailing("# mine\n\n")
+    for other in ("lab1_foundations", "lab3_kv_cache", "lab5_tensor_parallel", "lab6_flash_moe"):
+        text = (labfile.LABS / other / "attention.py").read_text(encoding="utf-8")
+        assert f"another lab ({other})" in ailing(text)
+    lab4 = (labfile.LABS / "lab4_tinyllm" / "attention.py").read_text(encoding="utf-8")
+    assert "another lab" not in ailing(lab4)  # students take their own file of lab 2 there
+    wrong = CheckResult(lab.checks[0].name, Outcome.FAILED, Message("check.breakpoint"))
+    assert explain.of_files(lab, {"attention.py": ""}, [wrong]) == (wrong,)

@@ -16,6 +16,7 @@ from autograder.course.records import (
     HandIn,
     Isolation,
     Lab,
+    Lateness,
     Limits,
     Message,
     Misconception,
@@ -123,7 +124,7 @@ def of(lab: Lab, *hand_ins: HandIn, missing: tuple[Student, ...] = ()) -> ClassR
 
 
 def typical(size: int = 60, checks: int = 60) -> ClassRecord:
-    """A class with names in two scripts, rule marks, late hand-ins, mistakes, and absentees."""
+    """A class with names in two scripts, marks, lateness, mistakes, broken files, absentees."""
     one, made = lab(checks), []
     for number in range(size):
         name = ("王伟", "Alice Novak", "李娜", "Bob Okafor")[number % 4] + str(number)
@@ -135,7 +136,13 @@ def typical(size: int = 60, checks: int = 60) -> ClassRecord:
             values = {"file": "attention.py", "line": 3, "name": "torch.nn.MultiheadAttention"}
             record = replace(record, marks=(Message("check.forbidden", values),))
         if number % 9 == 2:
-            record = replace(record, origin=replace(record.origin, late=True))
+            late = Lateness("2026-11-20T12:00:00+08:00", days=1, percent=10)
+            record = replace(record, lateness=late)
+        if number % 12 == 5:
+            values = {"file": "attention.py", "text": "oops", "line": 37}
+            file = Message("check.syntax", values)
+            results = (replace(one, outcome=Outcome.FAILED, message=file) for one in record.results)
+            record = replace(record, results=tuple(results))
         made.append(record)
     return of(one, *made, missing=(Student("99", "Nobody Here"),))
 

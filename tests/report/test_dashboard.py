@@ -102,7 +102,7 @@ def test_the_median_is_that_of_statistics(earned: list[int]) -> None:
     import statistics
 
     glance = Glance(LAB)
-    glance.earned.update(earned)
+    glance.final.update(earned)
     glance.count = len(earned)
     assert glance.median == (statistics.median(earned) if earned else 0)
 
