@@ -141,7 +141,7 @@ def test_a_canvas_book_is_filled(
     said = capsys.readouterr()
     assert "4 of 8 rows are filled in column “Lab 2: Qwen3 (55)”" in said.out
     assert "1 of these held another grade" in said.out
-    assert "stay as they were: 韩, 梅梅\n" in said.out
+    assert "stays as it was: 韩, 梅梅\n" in said.out
     left = said.err.splitlines()
     assert [line.rpartition(": ")[2] for line in left] == [
         "Excused, Ex", "Elsewhere, El", "Ng, Zoë", "stranger_9999",
