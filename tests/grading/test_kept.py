@@ -32,6 +32,8 @@ HAND_INS = {
     "raises": tiny_lab.doing(one="raise ValueError('no')", side="1 / 0"),
     "ends": tiny_lab.doing(three="import os; os._exit(4)", five="import os; os.abort()"),
     "loops": tiny_lab.doing(other="while True: pass"),
+    "outside": tiny_lab.doing(one="import sys; sys.modules"),
+    "unread": {name: f"{text}\nsign = {'-' * 2940}1\n" for name, text in tiny_lab.right().items()},
     "syntax": tiny_lab.right() | {"answer.py": "def f(:\n"},
 }
 
@@ -80,6 +82,9 @@ def test_the_same_checks_say_the_same(
     with warm(lab, plain) as engine:
         again = grade(engine, *(hand_in(*pair) for pair in HAND_INS.items()))
     assert first == again  # keeping changes nothing
+    marks = {name: {mark.key for mark in record.marks} for name, record in first.items()}
+    assert marks["outside"] == {"check.reaches_outside"}
+    assert marks["unread"] == {"check.unread_source"} and not marks["right"]
     assert rescored(lab, hidden, folder) == first
 
 

@@ -24,6 +24,7 @@ def found(attention: str, mlp: str = "", operators: set[str] | None = None) -> l
     said = marks.forbidden(LAB, files, operators or set())
     for mark in said:
         assert render(mark, "en") and render(mark, "zh")
+        assert mark.key in marks.OF_TEXT  # rescoring makes it anew
     return [f"{mark.key.removeprefix('check.')} {mark.values.get('name', '')}" for mark in said]
 
 
