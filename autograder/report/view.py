@@ -119,7 +119,7 @@ def label(name: str, language: str, **values: object) -> str:
 
 
 def sentence(message: Message, language: str, quote: Quote) -> str:
-    """The message with every text among its values passed through ``quote``.
+    """The message with every text among its values passed through ``quote``, without folders.
 
     A message that cannot be rendered (a key of another release) is said to be so: one odd record
     must not cost a class its reports.
@@ -128,7 +128,9 @@ def sentence(message: Message, language: str, quote: Quote) -> str:
     for name, value in message.values.items():
         if isinstance(value, dict):
             value = value.get(language, value.get("en", ""))
-        values[name] = value if isinstance(value, (int, float)) else quote(str(value))
+        values[name] = (
+            value if isinstance(value, (int, float)) else quote(escape.placeless(str(value)))
+        )
     try:
         return render(Message(message.key, values), language)
     except (KeyError, ValueError, IndexError, AttributeError, OverflowError):
@@ -177,8 +179,8 @@ def _broken(one: BrokenFile, language: str, quote: Quote) -> BrokenView:
         said=("" if language == "zh" else " ").join(said),
         points=one.points,
         open=one.open,
-        trace=escape.block(_trace(one.result.frames)),
-        prints=escape.block(one.result.prints),
+        trace=escape.placeless(escape.block(_trace(one.result.frames))),
+        prints=escape.placeless(escape.block(one.result.prints)),
     )
 
 
@@ -307,8 +309,8 @@ def _check(
         open=result.outcome is Outcome.NOT_GRADED and decision is None,
         decided=decided,
         reason="" if message is None else sentence(message, language, quote),
-        prints=escape.block(result.prints) if shown else "",
-        trace=escape.block(_trace(result.frames)) if shown else "",
+        prints=escape.placeless(escape.block(result.prints)) if shown else "",
+        trace=escape.placeless(escape.block(_trace(result.frames))) if shown else "",
     )
 
 

@@ -718,3 +718,52 @@ def test_the_remark_counts_the_checks_that_count() -> None:
     record = ClassRecord(LAB, Isolation("strong", (), "fork"), {}, (stub,))
     required = sum(not check.optional for check in LAB.checks)
     assert required < len(LAB.checks) and f"of {required}" in class_table(record, "en")
+
+
+# Where it was graded
+
+
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [
+        ("/opt/course/.venv/lib/python3.11/site-packages/torch/nn/modules/module.py", "module.py"),
+        ("/home/ta/labs/", ""),
+        ("C:\\Users\\Li Wei\\qwen3-labs\\labs", "labs"),
+        ("file:///srv/grading/lab2/attention.py", "attention.py"),
+        ("~/grading/secret", "secret"),
+    ],
+)
+def test_no_folder_of_the_grading_machine_is_told(make: Any, path: str, end: str) -> None:
+    text = f"[Errno 2] No such file: '{path}'"
+    values = {"type": "FileNotFoundError", "text": text, "case": CASE}
+    raised = replace(
+        RESULTS["rope_angles"],
+        message=Message("check.exception", values),
+        prints=f"loading '{path}'\n('{path}', 1)\n",
+        frames=(Frame(path, 3, "f", "x"),),
+    )
+    fault = Message("check.grader_fault", {"text": f"OSError: {text}"})
+    broken = replace(RESULTS["parity"], message=fault)
+    mark = Message("check.forbidden", {"file": path, "line": 1, "name": "x"})
+    hand_in = replace(MIXED, results=(raised, broken), marks=(mark,))
+    page = make(CLASS, hand_in, "en")
+    for folder in ("course", "home", "Users", "srv", "grading", ".venv", "Li Wei"):
+        assert f"{folder}/" not in page and f"{folder}\\" not in page
+    assert end in page
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a/b and 3 / 4",
+        "https://example.org/a/b",
+        "1/2/3",
+        "either/or",
+        "shape (2, 3)/4",
+        "//",
+        "x = / y",
+    ],
+)
+def test_what_is_no_path_stays(text: str) -> None:
+    assert escape.placeless(text) == text
