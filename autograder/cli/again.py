@@ -71,7 +71,7 @@ def rescore(
     with outfolder.claimed(out):
         record = read_class(out)
         lab = labfile.load(labfile.find_lab(record.lab.name))
-        decided = overrides.read(decisions or out / overrides.NAME, lab)
+        decided = overrides.given(decisions, out, lab)
         rules = late.read(course, lab) if course else record.late_rules
         kept = _kept(record.hand_ins, out / OUTPUTS)
         judged: dict[str, HandIn] = {}

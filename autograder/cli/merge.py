@@ -62,10 +62,7 @@ def run(wanted: Merging) -> int:
     handed = [one for part in parts.values() for one in part.handed]
     # Who is in an absent shard is not missing.
     missing = () if absent else roster.missing(listed, handed)
-    decisions = wanted.overrides or wanted.out / overrides.NAME
-    if wanted.overrides is not None and not decisions.exists():
-        raise overrides.OverrideError(f"{decisions}: there is no such file")
-    decided = overrides.read(decisions, lab)
+    decided = overrides.given(wanted.overrides, wanted.out, lab)
     enrolment = Enrolment(listed)
     for path in wanted.parts:
         _apart(path, wanted.out)

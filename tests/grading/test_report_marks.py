@@ -14,7 +14,7 @@ from autograder.cli.own_numbers import SIZES, config
 from autograder.course.labfile import ROOT, SOLUTIONS
 from autograder.course.load_lab import StudentModules, read_sources
 from autograder.course.records import HandIn, Outcome, Submission
-from autograder.course.score import score_of
+from autograder.course.score import neat, score_of
 from autograder.grading import overrides, report_form
 from autograder.grading.report_form import FormError
 from autograder.grading.report_marks import graded
@@ -215,6 +215,18 @@ def test_a_class_is_graded_and_a_persons_points_come_in(
     prose = [c for c in FORM.lab.checks if c.name in FORM.rubrics and c.points]
     assert re.search(rf"^ann +{NUMBERS + 2 * len(prose)} ", table, re.MULTILINE)
     assert 'student = "ann"' not in (out / grade_report.OPEN).read_text(encoding="utf-8")
+    head, *lines = (out / grade_report.OPEN_TABLE).read_text(encoding="utf-8").splitlines()
+    filled = [line.removesuffix(",,") + "1.5,read,me" for line in lines if line[:3] == "bo,"]
+    rest = [line for line in lines if line[:3] == "cy,"]  # may be filled in later
+    assert len(filled) == len(prose) and len(lines) == len(filled) + len(rest)
+    text = "\n".join([head, *filled, *rest])
+    (out / overrides.TABLE).write_text(text, encoding="utf-8")
+    assert main(command) == 1
+    factor = next(check.points for check in FORM.lab.checks if check.name == "kv_factor")
+    points = neat(NUMBERS - factor + 1.5 * len(prose))
+    assert re.search(rf"^bo +{points} ", capsys.readouterr().out, re.MULTILINE)
+    left = (out / grade_report.OPEN_TABLE).read_text(encoding="utf-8").splitlines()
+    assert left == [head, *rest]
     assert main(["report", str(out), "--lang", "zh"]) == 0
     assert "“2”与正确值不符" in (out / "bo" / "report.md").read_text(encoding="utf-8")
 

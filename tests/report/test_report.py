@@ -29,6 +29,7 @@ from autograder.course.records import (
     Limits,
     Message,
     Outcome,
+    Override,
     Text,
 )
 from autograder.report import csv_scores, escape, html, markdown, view
@@ -301,6 +302,33 @@ def test_a_message_of_another_release_is_said_to_be_so(language: str) -> None:
         failed = replace(RESULTS["rope_angles"], message=odd)
         page = markdown.student(CLASS, replace(MIXED, results=(failed,)), language)
         assert odd.key.split(".")[1] in page
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_what_a_person_decided_is_no_work_of_the_checks(make: Any, language: str) -> None:
+    everything = {"en": "every check passed", "zh": "所有检查都已通过"}[language]
+    decided = {"en": "a person has decided points", "zh": "部分分数由人工决定"}[language]
+    assert everything in make(CLASS, ALL_PASSED, language)
+    for override, told in (
+        (Override("w", "norm", 18, "copied", "Dr. Li"), "copied"),
+        (Override("w", "", 98, "by word of mouth", "Dr. Li"), "by word of mouth"),
+        (Override("w", "", None, "a rude comment", "Dr. Li", bonus=-2), "a rude comment"),
+        (Override("w", "", 38, "half done", "Dr. Li", exercise="lab2.rope"), "half done"),
+    ):
+        hand_in = replace(ALL_PASSED, overrides=(override,))
+        page = make(record(hand_in), hand_in, language)
+        assert told in page and everything not in page and decided in page
+        assert {"en": "98 of 100 points", "zh": "98 / 100 分"}[language] in page
+    # A full score by decision of a person, though checks did not pass.
+    full = replace(MIXED, overrides=(Override("li_wei", "", 100, "seen on paper", "Dr. Li"),))
+    page = make(record(full), full, language)
+    assert decided in page and everything not in page
+    assert {"en": "1 of 8 checks passed", "zh": "通过 1 / 8 项检查"}[language] in page
+    seen = replace(MIXED, overrides=(Override("x", "", None, "r", "b", looked_at=True),))
+    page = make(record(seen), seen, language)
+    assert {"en": "A person has looked at this", "zh": "已由人工查看"}[language] in page
+    assert {"en": "A person will look at this", "zh": "将由人工查看<"}[language] not in page
 
 
 # HTML
