@@ -74,8 +74,7 @@ def rescore(
         record = read_class(out)
         lab = labfile.load(labfile.find_lab(record.lab.name))
         everybody = Directory(record.hand_ins, record.missing)
-        path = decisions or out / overrides.NAME
-        decided = overrides.resolved(overrides.read(path, lab), everybody, path)
+        decided = overrides.given(decisions, out, lab, everybody)
         rules = late.resolved(late.read(course, lab) if course else record.late_rules, everybody)
         kept = _kept(record.hand_ins, out / OUTPUTS)
         judged: dict[str, HandIn] = {}

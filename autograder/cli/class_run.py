@@ -78,11 +78,8 @@ class ClassRun:
         self._count = len(entries)
         self._enrolment = enrolment
         self._remarks = remarks
-        path = wanted.overrides or wanted.out / overrides.NAME
-        if wanted.overrides is not None and not path.exists():
-            raise overrides.OverrideError(f"{path}: there is no such file")
         everybody = everybody or Directory(listed, missing)
-        self._overrides = overrides.resolved(overrides.read(path, lab), everybody, path)
+        self._overrides = overrides.given(wanted.overrides, wanted.out, lab, everybody)
         self._record = ClassRecord(
             lab, Isolation("weak", (), "fork"), versions(), (), missing=missing, late_rules=rules
         )

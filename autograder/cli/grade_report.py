@@ -1,10 +1,13 @@
 """``grade-report``: the numbers of written reports graded, the prose handed to a person.
 
-Writes what ``grade`` writes, and beside ``overrides.toml`` a rubric and the entries that are open.
+Writes what ``grade`` writes, and beside ``overrides.toml`` a rubric and the entries that are open,
+as TOML and as a CSV to be filled in.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +16,8 @@ from autograder.cli.human import ForAHuman, marked
 from autograder.cli.say import remark, say
 from autograder.course.atomic import write_atomic
 from autograder.course.messages import render
-from autograder.course.records import ClassRecord, HandIn, Isolation, Message, Outcome
+from autograder.course.records import Check, ClassRecord, HandIn, Isolation, Message, Outcome
+from autograder.course.score import decided_checks
 from autograder.grading import outfolder, overrides, report_form
 from autograder.grading.report_form import Form
 from autograder.grading.report_marks import graded
@@ -21,11 +25,13 @@ from autograder.grading.versions import versions
 from autograder.intake import Entry, attempts, roster
 from autograder.intake.enrolment import Enrolment
 from autograder.report import write
+from autograder.report.escape import csv_cell
 from autograder.report.table import ClassTable
 from autograder.sandbox.fence import Fence, FenceError
 
 RUBRIC = "rubric.md"
 OPEN = "overrides.open.toml"
+OPEN_TABLE = "overrides.open.csv"
 
 
 def run(
@@ -61,7 +67,7 @@ def run(
     with outfolder.claimed(out):
         entries = attempts.last(survey.entries)
         outfolder.same_class(out, lab.name, {entry.student for entry in entries})
-        decided = overrides.read(out / overrides.NAME, lab)
+        decided = overrides.given(None, out, lab)
         with Fence() as fence:
             read = [_fenced(fence, form, entry) for entry in entries]
         hand_ins = [overrides.applied(enrolment.completed(marked(one)), decided) for one in read]
@@ -74,9 +80,11 @@ def run(
         also = (write.Reports(record, out, language), table, human)
         files = [path.name for path in write.class_files(record, out, also)]
         write_atomic(out / RUBRIC, rubric(form, language))
-        write_atomic(out / OPEN, "".join(open_entries(form, hand_ins, language)))
+        open_ones = list(open_checks(form, hand_ins))
+        write_atomic(out / OPEN, "".join(open_entries(open_ones, language)))
+        write_atomic(out / OPEN_TABLE, open_table(open_ones, language))
         print(table.text(record.isolation, missing))
-        say(language, "written", out=out, files=", ".join([*files, RUBRIC, OPEN]))
+        say(language, "written", out=out, files=", ".join([*files, RUBRIC, OPEN, OPEN_TABLE]))
         return human.said(language, survey.remarks)
 
 
@@ -94,7 +102,7 @@ def _graded(form: Form, entry: Entry) -> HandIn:
 def rubric(form: Form, language: str) -> str:
     """How each text is read, as Markdown."""
     lines = [f"# {_say('rubric_title', language)}", ""]
-    lines += [_say("rubric_intro", language, file=overrides.NAME), ""]
+    lines += [_say("rubric_intro", language, file=overrides.NAME, table=overrides.TABLE), ""]
     for check in form.lab.checks:
         if check.name in form.rubrics:
             points = _say("points", language, points=check.points)
@@ -103,19 +111,36 @@ def rubric(form: Form, language: str) -> str:
     return "\n".join(lines)
 
 
-def open_entries(form: Form, hand_ins: list[HandIn], language: str) -> Iterator[str]:
-    """What is still to be decided, as entries to be copied into ``overrides.toml``."""
-    titles = {check.name: check for check in form.lab.checks if not check.optional}
+def open_checks(form: Form, hand_ins: list[HandIn]) -> Iterator[tuple[str, Check]]:
+    """What is still to be decided: a check of a student."""
+    checks = {check.name: check for check in form.lab.checks if not check.optional}
     for hand_in in hand_ins:
-        done = {override.check for override in hand_in.overrides}
+        done = decided_checks(form.lab, hand_in)
         for result in hand_in.results:
-            check = titles.get(result.check)
+            check = checks.get(result.check)
             if result.outcome is Outcome.NOT_GRADED and check and check.name not in done:
-                yield (
-                    f"# {check.title.in_(language)}: 0 – {check.points}\n"
-                    f'[[override]]\nstudent = "{hand_in.student}"\ncheck = "{check.name}"\n'
-                    'points = 0\nreason = ""\nby = ""\n\n'
-                )
+                yield hand_in.student, check
+
+
+def open_entries(entries: list[tuple[str, Check]], language: str) -> Iterator[str]:
+    """What is still to be decided, as entries to be copied into ``overrides.toml``."""
+    for student, check in entries:
+        yield (
+            f"# {check.title.in_(language)}: 0 – {check.points}\n"
+            f'[[override]]\nstudent = "{student}"\ncheck = "{check.name}"\n'
+            'points = 0\nreason = ""\nby = ""\n\n'
+        )
+
+
+def open_table(entries: list[tuple[str, Check]], language: str) -> str:
+    """The same as a CSV whose points are to be filled in: it counts as ``overrides.csv``."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("student", "check", "title", "most", "points", "reason", "by"))
+    for student, check in entries:
+        title = csv_cell(check.title.in_(language))
+        writer.writerow((csv_cell(student), check.name, title, check.points, "", "", ""))
+    return "\ufeff" + stream.getvalue()  # without the mark Excel takes UTF-8 for something else
 
 
 def _say(name: str, language: str, **values: object) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autograder.cli.say import remark, say
 from autograder.course.records import HandIn, Lab, LateRules, Message, Outcome, Override, Student
-from autograder.course.score import score_of
+from autograder.course.score import looked_at, score_of
 from autograder.grading import outfolder
 from autograder.intake.enrolment import Enrolment
 from autograder.intake.extensions import Strangers
@@ -97,7 +97,7 @@ class _LateOnes:
         """One more hand-in."""
         self._strangers.take(hand_in)
         late, told = hand_in.lateness, hand_in.origin.late
-        if late is None or late.days is not None or told is False:
+        if late is None or late.days is not None or told is False or looked_at(hand_in):
             return
         if told:
             self._flagged.append(hand_in.student)

@@ -43,7 +43,9 @@ def add(commands: Commands) -> None:
     grade.add_argument("--only", action="append", default=[], metavar="ID", help=only)
     keep = "keep what hand-ins answer, so that rescore can judge it anew"
     grade.add_argument("--keep-outputs", action="store_true", help=keep)
-    decided = "a person's decisions on single checks (default: OUT/overrides.toml)"
+    decided = (
+        "a person's decisions, as TOML or CSV (default: OUT/overrides.toml and OUT/overrides.csv)"
+    )
     grade.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
     course = "course.toml: when labs are due, what a late hand-in costs, extensions"
     grade.add_argument("--course", type=Path, metavar="FILE", help=course)

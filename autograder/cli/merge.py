@@ -62,11 +62,8 @@ def run(wanted: Merging) -> int:
     handed = [one for part in parts.values() for one in part.handed]
     # Who is in an absent shard is not missing.
     missing = () if absent else roster.missing(listed, handed)
-    decisions = wanted.overrides or wanted.out / overrides.NAME
-    if wanted.overrides is not None and not decisions.exists():
-        raise overrides.OverrideError(f"{decisions}: there is no such file")
     everybody = Directory(handed, missing)
-    decided = overrides.resolved(overrides.read(decisions, lab), everybody, decisions)
+    decided = overrides.given(wanted.overrides, wanted.out, lab, everybody)
     rules = late.resolved(first.late_rules, everybody)
     enrolment = Enrolment(listed)
     for path in wanted.parts:

@@ -1,7 +1,7 @@
 """Numbers with units, as people write them: ``8.19 B``, ``147,456 bytes``, ``144 KiB``, ``4x``.
 
-Three kinds: ``count`` (things; K, M, B or 万, 亿 may follow), ``bytes`` (a unit is needed, since
-16.4 may be GB or GiB), ``ratio`` (``4``, ``4x``, ``1/4``, ``25 %``).
+Three kinds: ``count`` (things; K, M, B or 万, 亿 may follow), ``bytes`` (16.4 needs a unit, which
+may be GB or GiB; 147,456 are bytes), ``ratio`` (``4``, ``4x``, ``1/4``, ``25 %``).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 
+_KIB = 1024
 _MOST_SIGNS = 80  # of one answer; as many digits still are a float
 KINDS = ("count", "bytes", "ratio", "choice")
 _NUMBER = re.compile(
@@ -38,7 +39,7 @@ def parse(text: str, kind: str) -> float:
     """The number in base units: things, bytes, or a plain ratio.
 
     Raises:
-        QuantityError: ``empty``, ``no_number``, ``no_unit`` (bytes need one), ``unit``, or
+        QuantityError: ``empty``, ``no_number``, ``no_unit`` (of bytes, see above), ``unit``, or
             ``too_long``: more signs, or a larger number, than any answer has.
     """
     if len(text) > _MOST_SIGNS:
@@ -59,7 +60,13 @@ def _parsed(text: str, kind: str) -> float:
     if found is None:
         raise QuantityError("no_number")
     unit = text[found.end() :].strip()
-    return _value(found[0]) * _factor(unit, kind)
+    value = _value(found[0])
+    if kind == "bytes" and not unit:
+        # The field says what is counted; a fraction or a small number was thought in a larger unit.
+        if value < _KIB or not value.is_integer():
+            raise QuantityError("no_unit")
+        return value
+    return value * _factor(unit, kind)
 
 
 def _value(number: str) -> float:
@@ -69,8 +76,6 @@ def _value(number: str) -> float:
 
 def _factor(unit: str, kind: str) -> float:
     if kind == "bytes":
-        if not unit:
-            raise QuantityError("no_unit")
         if unit.rstrip(".").lower() not in _BYTES:
             raise QuantityError("unit")
         return _BYTES[unit.rstrip(".").lower()]

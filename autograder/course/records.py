@@ -241,13 +241,21 @@ class Submission:
 
 @dataclass(frozen=True)
 class Override:
-    """A person's decision on one check of one hand-in: its points, why, and by whom."""
+    """A person's decision on a hand-in, why, and by whom.
+
+    It is on one ``check``, on one ``exercise``, or where both are empty on the whole hand-in.
+    ``points``, in halves, take the place of those that were graded; ``bonus`` is added to them, and
+    is below 0 for a penalty. ``looked_at`` says that the marks of the hand-in need nobody any more.
+    """
 
     student: str
     check: str
-    points: int
+    points: float | None
     reason: str
     by: str
+    exercise: str = ""
+    bonus: float = 0
+    looked_at: bool = False
 
 
 @dataclass(frozen=True)
@@ -270,9 +278,12 @@ class HandIn:
 
 @dataclass(frozen=True)
 class Score:
-    """Points of a hand-in: ``earned`` of ``gradable``, the rest of ``total`` undecided."""
+    """Points of a hand-in: ``earned`` of ``gradable``, the rest of ``total`` undecided.
 
-    earned: int
+    Only a person gives halves, and more than ``total``.
+    """
+
+    earned: float
     gradable: int
     total: int
 

@@ -16,7 +16,8 @@ class CheckLine:
 
     ``state`` is ``passed`` (all its points), ``failed`` (fewer), ``skipped`` (what it builds on did
     not pass; earns nothing either), ``open`` (a person has to decide) or ``absent`` (an optional
-    check for which something is missing: no points, nobody's business).
+    check for which something is missing, or one whose points a person has decided with others: no
+    points of its own, nobody's business).
     """
 
     number: str
@@ -55,10 +56,10 @@ def prints_of(line: CheckLine, language: str) -> str:
 
 
 def _state(view: CheckView) -> str:
-    if view.decided:
-        return "passed" if view.earned == view.points else "failed"
+    if view.settled and view.decided:
+        return "passed" if view.earned >= view.points else "failed"
     if view.outcome is Outcome.NOT_GRADED:
-        return "absent" if view.optional else "open"
+        return "absent" if view.optional or view.settled else "open"
     if view.outcome is Outcome.PASSED:
         return "passed"
     return "skipped" if view.outcome is Outcome.SKIPPED else "failed"

@@ -119,7 +119,12 @@ def _output(record: ClassRecord, hand_in: HandIn, language: str) -> Iterator[str
         yield label("undecided_why", language)
         yield label("to_be_decided", language, points=view.score.undecided)
     yield from (one.said for one in view.broken)
-    for heading, sentences in (("marks", view.marks), ("notes", view.notes)):
+    yield from view.decided
+    yield from (said for one in view.exercises for said in one.decided)
+    for heading, sentences in (
+        ("marks_seen" if view.looked_at else "marks", view.marks),
+        ("notes", view.notes),
+    ):
         if sentences:
             yield ""
             yield label(heading, language)

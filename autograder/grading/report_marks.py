@@ -52,7 +52,7 @@ def _number(answer: Answer, written: Mapping[str, Field], tolerance: float) -> C
     want = answer.values[key]
     if abs(got - want) <= tolerance * want:
         return CheckResult("", Outcome.PASSED)
-    return _failed("wrong", written=field.text, factor=got / want, percent=100 * tolerance)
+    return _failed("wrong", written=field.text, percent=100 * tolerance)
 
 
 def _choice(text: str, known: Mapping[str, float]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autograder.course.records import CheckResult, HandIn, Lab, Message, Outcome
+from autograder.course.score import decided_checks
 
 # What ails a file, and not one exercise of it.
 _OF_A_FILE = (
@@ -59,7 +60,7 @@ def broken_files(lab: Lab, hand_in: HandIn) -> tuple[BrokenFile, ...]:
     results = {result.check: result for result in hand_in.results}
     if not any(map(of_a_file, hand_in.results)):
         return ()
-    decided = {override.check for override in hand_in.overrides}
+    decided = decided_checks(lab, hand_in)
     first: dict[object, CheckResult] = {}
     depends: dict[str, object] = {}  # check: what it depends on
     for check in lab.checks:

@@ -33,7 +33,7 @@ class Standing:
     outcomes: tuple[Outcome, ...]
     mistakes: tuple[Misconception, ...]
     marks: tuple[Message, ...]
-    decided: tuple[tuple[str, int], ...]
+    decided: tuple[tuple[str, float], ...]
     penalty: int
     files: tuple[tuple[str, str], ...]
 
@@ -144,10 +144,22 @@ def _standing(lab: Lab, hand_in: HandIn) -> Standing:
         tuple(outcomes.get(check.name, Outcome.NOT_GRADED) for check in lab.checks),
         tuple(mistakes[name] for name in sorted(mistakes)),
         hand_in.marks,
-        tuple(sorted((one.check, one.points) for one in hand_in.overrides)),
+        tuple(sorted(_decisions(hand_in))),
         late_penalty_of(lab, hand_in),
         tuple(sorted(hand_in.digests.items())),
     )
+
+
+def _decisions(hand_in: HandIn) -> Iterable[tuple[str, float]]:
+    """What a person has decided, without why and by whom."""
+    for one in hand_in.overrides:
+        place = one.check or one.exercise or "hand-in"
+        if one.points is not None:
+            yield place, one.points
+        if one.bonus:
+            yield f"{place} bonus", one.bonus
+        if one.looked_at:
+            yield "looked_at", 1
 
 
 def _change(student: str, old: Lab, then: Standing, new: Lab, now: Standing) -> Changed | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from autograder.course.records import ClassRecord, HandIn, Lab, Student
-from autograder.course.score import final_of, is_late, late_penalty_of, score_of
+from autograder.course.score import final_of, is_late, late_penalty_of, looked_at, score_of
 from autograder.report.escape import csv_cell
 from autograder.report.one_pass import look
 
@@ -108,7 +108,7 @@ def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
     for exercise in exercises:
         score = score_of(lab, hand_in, exercise)
         cells.append("" if score.undecided else str(score.earned))
-    status = FOR_A_HUMAN if hand_in.marks else GRADED
+    status = FOR_A_HUMAN if hand_in.marks and not looked_at(hand_in) else GRADED
     return [
         *cells,
         TO_BE_DECIDED if total.undecided else status,

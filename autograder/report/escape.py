@@ -16,6 +16,11 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
+# Where a path begins: not within a word, another path or an address. In quotes, and alone, it may
+# hold spaces.
+_BEGIN = r"(?:file://)?(?:[A-Za-z]:[\\/]|~?/)"
+_QUOTED_PATH = re.compile(rf"""(\A|['"]){_BEGIN}(?:[^'"\n\\/]+[\\/]+)+""")
+_PATH = re.compile(rf"""(?<![\w./\\:)\]…-]){_BEGIN}(?:[^\s'"<>|*?,;:()\[\]\\/]+[\\/]+)+""")
 _MARKDOWN = re.compile(
     r"[\\`*<>&\[\]|~!#$@{}]|(?<!\w)_|_(?!\w)|__|://|www\."
     r"|^(?:[-+=]|\d+[.)](?:\s|$))",  # would begin a list or underline a heading
@@ -37,6 +42,12 @@ def plain(text: str) -> str:
     """Several lines without ANSI sequences, controls and invisible characters."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _UNSEEN.sub("", _ANSI.sub("", text))
+
+
+def placeless(text: str) -> str:
+    """Without folders of the machine where this was graded: of a whole path its end stays."""
+    text = _QUOTED_PATH.sub(r"\1…/", text)
+    return _PATH.sub("…/", text)
 
 
 def block(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from autograder.course.records import FEEDBACK, HandIn, Lab, Outcome
 from autograder.report.next_step import number_of
 from autograder.report.rows import short
-from autograder.report.view import ExerciseView, StudentView, label
+from autograder.report.view import CheckView, ExerciseView, StudentView, label
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ def first_step(lab: Lab, hand_in: HandIn, view: StudentView, language: str) -> F
     for exercise in view.exercises:
         for check in exercise.apart:
             fine = check.outcome in (Outcome.PASSED, Outcome.NOT_GRADED)
-            if fine or check.optional or check.decided or check.outcome is Outcome.SKIPPED:
+            if fine or check.optional or check.settled or check.outcome is Outcome.SKIPPED:
                 continue
-            points = exercise.score.gradable - exercise.score.earned
+            points = sum(one.points for one in exercise.apart if _is_lost(one))
             name = short(exercise.id)
             return FirstStep(
                 said=label("next_points", language, points=points) if points else "",
@@ -49,7 +49,14 @@ def first_step(lab: Lab, hand_in: HandIn, view: StudentView, language: str) -> F
                 hint=_hint(lab, hand_in, exercise, language),
                 command=f"make test LAB={number} K={name}" if number.isdigit() else "",
             )
-    return FirstStep(label("next_human" if view.score.undecided else "next_none", language))
+    if view.score.undecided:
+        return FirstStep(label("next_human", language))
+    return FirstStep(label("next_decided" if view.changed else "next_none", language))
+
+
+def _is_lost(check: CheckView) -> bool:
+    """Whether the student can still earn its points."""
+    return not check.settled and check.outcome not in (Outcome.PASSED, Outcome.NOT_GRADED)
 
 
 def _hint(lab: Lab, hand_in: HandIn, exercise: ExerciseView, language: str) -> str:

@@ -15,7 +15,7 @@ from autograder.course.records import (
     Override,
     Score,
 )
-from autograder.course.score import final_of, is_late, late_penalty_of, needs_human, score_of
+from autograder.course.score import final_of, is_late, late_penalty_of, neat, needs_human, score_of
 from autograder.report.broken_files import BrokenFile, broken_files, of_a_file
 from autograder.report.rows import BAD
 
@@ -36,7 +36,8 @@ class Cell:
 class Person:
     """One hand-in on the page: a person, or a group.
 
-    ``penalty`` is what lateness takes of the points. ``names`` are those that the course system
+    ``penalty`` is what lateness takes of the points; ``decided``: a person has
+    set some. ``names`` are those that the course system
     or the roster tells; ``shuffle`` orders people in a way that nobody can work out who does not
     hold their files. ``broken`` are files that could not be used.
     """
@@ -50,17 +51,13 @@ class Person:
     late: bool
     penalty: int
     human: bool
+    decided: bool
     broken: tuple[BrokenFile, ...] = ()
 
     @property
-    def final(self) -> int:
+    def final(self) -> float:
         """The points that count."""
-        return self.score.earned - self.penalty
-
-    @property
-    def decided(self) -> bool:
-        """Whether a person has set points of it."""
-        return any(cell.decided for cell in self.cells)
+        return neat(self.score.earned - self.penalty)
 
 
 class Glance:
@@ -76,9 +73,9 @@ class Glance:
         self.count = 0
         self.human = 0
         self.late = 0
-        self.final: Counter[int] = Counter()  # hand-ins by the points that count
-        self.undecided: Counter[int] = Counter()  # those of ``final`` with points to be decided
-        self.raw: Counter[int] = Counter()  # the decided ones, before lateness takes anything off
+        self.final: Counter[float] = Counter()  # hand-ins by the points that count
+        self.undecided: Counter[float] = Counter()  # those of ``final`` with points to be decided
+        self.raw: Counter[float] = Counter()  # the decided ones, before lateness takes anything off
         self.outcomes: dict[str, Counter[Outcome]] = {c.name: Counter() for c in lab.checks}
         self.unusable: Counter[str] = Counter()  # by check: for the sake of its file alone
         self.people: list[Person] = []
@@ -137,7 +134,7 @@ class Glance:
     @property
     def full(self) -> int:
         """Hand-ins with all points."""
-        return self.final[self.lab.points]
+        return sum(n for points, n in self.final.items() if points >= self.lab.points)
 
     def histogram(self) -> list[tuple[int, int]]:
         """Hand-ins by tenths of the points that count: decided, and not yet."""
@@ -160,17 +157,18 @@ class Glance:
         return {person.student: number for number, person in enumerate(order, start=1)}
 
 
-def _median(scores: Counter[int]) -> float:
+def _median(scores: Counter[float]) -> float:
     count = scores.total()
     places = ((count - 1) // 2, count // 2)
-    found, before = [], 0
+    found: list[float] = []
+    before = 0
     for points, number in sorted(scores.items()):
         found += [points for place in places if before <= place < before + number]
         before += number
     return sum(found) / 2 if found else 0
 
 
-def _bins(scores: Counter[int], lab: Lab) -> list[int]:
+def _bins(scores: Counter[float], lab: Lab) -> list[int]:
     """By tenths of the points, full marks in the last."""
     bins = [0] * BINS
     for points, number in scores.items():
@@ -204,6 +202,7 @@ def _person(
         late=bool(is_late(hand_in)),
         penalty=late_penalty_of(lab, hand_in),
         human=human,
+        decided=any(one.points is not None or one.bonus for one in hand_in.overrides),
         broken=tuple(replace(one, result=_slim(one.result)) for one in broken),
     )
 

@@ -20,9 +20,11 @@ def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
         f"# {_text(view.lab)} · {escape.markdown(view.student)}",
         "",
         f"**{_score(view.score, language)}** · "
-        + label("checks_passed", language, passed=view.passed, count=view.count),
+        + label("checks_passed", language, passed=view.passed, count=view.count)
+        + (f" · {label('decided_short', language)}" if view.changed else ""),
         "",
     ]
+    lines += [line for one in view.decided for line in (one, "")]
     for one in view.broken:
         lines += [f"> **✗ {one.said}**", ""]
         lines += _blocks(one.trace, one.prints, language)
@@ -34,7 +36,8 @@ def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
         lines += [label("undecided_why", language), ""]
     step = first_step(record.lab, hand_in, view, language)
     lines += _next(step, language)
-    for heading, sentences in (("marks", view.marks), ("notes", view.notes)):
+    marks = "marks_seen" if view.looked_at else "marks"
+    for heading, sentences in ((marks, view.marks), ("notes", view.notes)):
         if sentences:
             lines += [f"## {label(heading, language)}", ""]
             lines += [f"- {each}" for each in sentences] + [""]
@@ -43,7 +46,8 @@ def student(record: ClassRecord, hand_in: HandIn, language: str) -> str:
     lines += [f"## {label('exercises', language)}", ""]
     for exercise in view.exercises:
         lines += _exercise(exercise, language, told=step.hint)
-    lines += _families(view.families, language)
+    apart = bool(view.decided) or any(one.decided for one in view.exercises)
+    lines += _families(view.families, language, apart=apart)
     lines += _how(record, language)
     return "\n".join(lines) + "\n"
 
@@ -95,6 +99,7 @@ def _exercise(exercise: ExerciseView, language: str, *, told: str) -> list[str]:
         f"`{escape.line(exercise.id)}` · `{escape.line(exercise.file)}`",
         "",
     ]
+    lines += [line for one in exercise.decided for line in (one, "")]
     for check in exercise.apart:
         lines += _check(check, language)
     lines += [f"- {exercise.waits}"] if exercise.waits else []
@@ -128,8 +133,9 @@ def _blocks(trace: str, prints: str, language: str, indent: str = "") -> list[st
     return lines
 
 
-def _families(families: tuple[tuple[str, Score], ...], language: str) -> list[str]:
+def _families(families: tuple[tuple[str, Score], ...], language: str, *, apart: bool) -> list[str]:
     lines = [f"## {label('families', language)}", ""]
+    lines += [label("families_apart", language), ""] if apart else []
     lines += [f"| {label('family', language)} | {label('score', language)} |", "| --- | ---: |"]
     lines += [f"| {_text(family)} | {_score(score, language)} |" for family, score in families]
     return [*lines, ""]

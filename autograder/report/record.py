@@ -24,9 +24,10 @@ hand-in
     ``final``: earned less the penalty), ``needs_human``,
     ``notes`` and ``marks`` (messages), ``digests`` (file to hash), ``results``, ``origin``
     (``name``, ``students``, ``submitted_at``, ``late``, ``attempt``), ``overrides`` (each
-    ``check``, ``points``, ``reason``, ``by``), ``findings``
-    (may be absent), ``lateness`` (``due``, ``extended``, ``days``, ``percent``, ``closed``,
-    ``why``, ``told_by_hand``; null or absent where the lab has no due time).
+    ``check``, ``exercise``, ``points`` (in halves, or null), ``bonus`` (below 0: a penalty),
+    ``looked_at``, ``reason``, ``by``; one without check and exercise is on the whole hand-in),
+    ``findings`` (may be absent), ``lateness`` (``due``, ``extended``, ``days``, ``percent``,
+    ``closed``, ``why``, ``told_by_hand``; null or absent where the lab has no due time).
 finding (what diagnosis makes of exercises that failed)
     ``exercises``, ``certainty`` (a value of ``Certainty``), ``misconceptions`` (each ``id``,
     ``group``, ``name``, ``sees``, ``hint``, ``section``, ``anchor``, ``source``), ``either`` (one

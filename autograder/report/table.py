@@ -118,7 +118,7 @@ def _remark(lab: Lab, hand_in: HandIn, language: str) -> str:
     """
     parts = _late(lab, hand_in, language)
     parts += [label("for_a_human", language)] if needs_human(lab, hand_in) else []
-    parts += [label("decided_short", language)] if hand_in.overrides else []
+    parts += [label("decided_short", language)] if _changed(hand_in) else []
     results = {result.check: result for result in hand_in.results}
     left = [(check, results.get(check.name)) for check in lab.checks]
     left = [(check, result) for check, result in left if not _fine(check, result)]
@@ -133,6 +133,10 @@ def _remark(lab: Lab, hand_in: HandIn, language: str) -> str:
             key = "first_of" if len(left) > 1 else "first"
             parts.append(label(key, language, word=word, count=len(left), title=title))
     return "; ".join(parts)
+
+
+def _changed(hand_in: HandIn) -> bool:
+    return any(one.points is not None or one.bonus for one in hand_in.overrides)
 
 
 def _late(lab: Lab, hand_in: HandIn, language: str) -> list[str]:

@@ -16,10 +16,19 @@ from autograder.course.records import (
     Lab,
     Message,
     Outcome,
-    Override,
     Score,
 )
-from autograder.course.score import final_of, is_late, late_penalty_of, score_of
+from autograder.course.score import (
+    check_decisions,
+    decided_checks,
+    final_of,
+    is_late,
+    late_penalty_of,
+    looked_at,
+    neat,
+    points_of,
+    score_of,
+)
 from autograder.report import escape
 from autograder.report.broken_files import BrokenFile, broken_files
 
@@ -40,8 +49,8 @@ Quote = Callable[[str], str]
 class CheckView:
     """One check; ``prints`` and ``trace`` are empty for hidden cases.
 
-    ``decided`` says by whom and why, where a person has set its points; ``open`` is True while
-    its points are to be decided.
+    ``decided`` says by whom and why, where a person has set or changed its points; ``settled`` is
+    True where nothing that runs changes them any more, ``open`` while they are to be decided.
     """
 
     title: str
@@ -49,11 +58,12 @@ class CheckView:
     outcome: Outcome
     glyph: str
     word: str
-    earned: int
+    earned: float
     points: int
     hidden: bool
     optional: bool
     open: bool = False
+    settled: bool = False
     decided: str = ""
     reason: str = ""
     prints: str = ""
@@ -65,7 +75,7 @@ class ExerciseView:
     """One exercise; ``hint`` is empty unless the student's work on it did not pass.
 
     ``apart`` are the checks to be told one by one; of the others, for whose file see ``broken`` of
-    the report, ``waits`` says how many they are.
+    the report, ``waits`` says how many they are. ``decided``: what a person has decided of it.
     """
 
     id: str
@@ -76,6 +86,7 @@ class ExerciseView:
     checks: tuple[CheckView, ...]
     apart: tuple[CheckView, ...]
     waits: str
+    decided: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,8 @@ class StudentView:
     ``passed`` and ``count`` are numbers of checks, optional ones aside. ``late`` says what
     lateness takes off the score and what counts; empty where it takes nothing. ``broken`` are
     files that could not be used: their checks stand there together, and not one by one.
+    ``decided`` is what a person has decided of the whole hand-in, ``changed`` whether any points of
+    it are a person's, ``looked_at`` whether the marks need nobody any more.
     """
 
     student: str
@@ -111,6 +124,9 @@ class StudentView:
     marks: tuple[str, ...]
     late: str = ""
     broken: tuple[BrokenView, ...] = ()
+    decided: tuple[str, ...] = ()
+    changed: bool = False
+    looked_at: bool = False
 
 
 def label(name: str, language: str, **values: object) -> str:
@@ -119,7 +135,7 @@ def label(name: str, language: str, **values: object) -> str:
 
 
 def sentence(message: Message, language: str, quote: Quote) -> str:
-    """The message with every text among its values passed through ``quote``.
+    """The message with every text among its values passed through ``quote``, without folders.
 
     A message that cannot be rendered (a key of another release) is said to be so: one odd record
     must not cost a class its reports.
@@ -128,7 +144,9 @@ def sentence(message: Message, language: str, quote: Quote) -> str:
     for name, value in message.values.items():
         if isinstance(value, dict):
             value = value.get(language, value.get("en", ""))
-        values[name] = value if isinstance(value, (int, float)) else quote(str(value))
+        values[name] = (
+            value if isinstance(value, (int, float)) else quote(escape.placeless(str(value)))
+        )
     try:
         return render(Message(message.key, values), language)
     except (KeyError, ValueError, IndexError, AttributeError, OverflowError):
@@ -148,8 +166,9 @@ def student_view(
     lab = record.lab
     broken = broken_files(lab, hand_in)
     waiting = {check for one in broken for check in one.checks}
+    settled = decided_checks(lab, hand_in)
     exercises = tuple(
-        _exercise(one, score_of(lab, hand_in, one.id), hand_in, waiting, language, quote)
+        _exercise(one, score_of(lab, hand_in, one.id), hand_in, waiting, settled, language, quote)
         for one in lab.exercises
     )
     graded = [check for one in exercises for check in one.checks if not check.optional]
@@ -166,7 +185,30 @@ def student_view(
         marks=tuple(sentence(mark, language, quote) for mark in hand_in.marks),
         late=late_line(lab, hand_in, language),
         broken=tuple(_broken(one, language, quote) for one in broken),
+        decided=_decisions(hand_in, "", "", language, quote),
+        changed=any(one.points is not None or one.bonus for one in hand_in.overrides),
+        looked_at=looked_at(hand_in),
     )
+
+
+def _decisions(
+    hand_in: HandIn, check: str, exercise: str, language: str, quote: Quote
+) -> tuple[str, ...]:
+    """What a person has decided of a check, of an exercise, or of neither: the hand-in."""
+    told = []
+    for one in hand_in.overrides:
+        if (one.check, one.exercise) != (check, exercise):
+            continue
+        values = {"by": quote(one.by), "reason": quote(one.reason)}
+        if one.points is not None:
+            key = "decided" if check or exercise else "decided_whole"
+            told.append(label(key, language, points=one.points, **values))
+        if one.bonus:
+            key = "bonus" if one.bonus > 0 else "penalty"
+            told.append(label(key, language, points=neat(abs(one.bonus)), **values))
+        if one.looked_at:
+            told.append(label("looked_at", language, **values))
+    return tuple(told)
 
 
 def _broken(one: BrokenFile, language: str, quote: Quote) -> BrokenView:
@@ -177,8 +219,8 @@ def _broken(one: BrokenFile, language: str, quote: Quote) -> BrokenView:
         said=("" if language == "zh" else " ").join(said),
         points=one.points,
         open=one.open,
-        trace=escape.block(_trace(one.result.frames)),
-        prints=escape.block(one.result.prints),
+        trace=escape.placeless(escape.block(_trace(one.result.frames))),
+        prints=escape.placeless(escape.block(one.result.prints)),
     )
 
 
@@ -220,12 +262,16 @@ def _about(hand_in: HandIn, language: str, quote: Quote) -> tuple[str, ...]:
 
 
 def _families(lab: Lab, hand_in: HandIn, language: str) -> tuple[tuple[str, Score], ...]:
-    """Points per family, in the order in which the lab first names them."""
+    """Points per family, in the order in which the lab first names them.
+
+    What a person decides of an exercise or a hand-in is of no family.
+    """
     scores = []
     for family in dict.fromkeys(check.family for check in lab.checks):
         checks = tuple(check for check in lab.checks if check.family == family)
         topic = replace(lab, exercises=(replace(lab.exercises[0], checks=checks),))
-        scores.append((family_name(family, language), score_of(topic, hand_in)))
+        score = points_of(topic, hand_in.results, decided=check_decisions(hand_in))
+        scores.append((family_name(family, language), score))
     return tuple(scores)
 
 
@@ -234,14 +280,14 @@ def _exercise(
     score: Score,
     hand_in: HandIn,
     waiting: Set[str],
+    settled: Set[str],
     language: str,
     quote: Quote,
 ) -> ExerciseView:
     results = {result.check: result for result in hand_in.results}
-    decisions = {override.check: override for override in hand_in.overrides}
     checks = _without_repeats(
         [
-            _check(check, results.get(check.name), decisions.get(check.name), language, quote)
+            _check(check, results.get(check.name), hand_in, check.name in settled, language, quote)
             for check in exercise.checks
         ],
         language,
@@ -262,6 +308,7 @@ def _exercise(
         checks=checks,
         apart=apart,
         waits=label("waits", language, **values) if left else "",
+        decided=_decisions(hand_in, "", exercise.id, language, quote),
     )
 
 
@@ -281,7 +328,8 @@ def _without_repeats(checks: list[CheckView], language: str) -> tuple[CheckView,
 def _check(
     check: Check,
     result: CheckResult | None,
-    decision: Override | None,
+    hand_in: HandIn,
+    settled: bool,
     language: str,
     quote: Quote,
 ) -> CheckView:
@@ -289,11 +337,9 @@ def _check(
         result = CheckResult(check.name, Outcome.NOT_GRADED, Message("report.no_result"))
     passed, message = result.outcome is Outcome.PASSED, why(result)
     shown = not result.hidden and not passed
-    earned, decided = (check.points if passed else 0), ""
-    if decision is not None:
-        earned = decision.points
-        values = {"by": quote(decision.by), "reason": quote(decision.reason)}
-        decided = label("decided", language, **values)
+    own = [one for one in hand_in.overrides if one.check == check.name]
+    earned = check_decisions(hand_in).get(check.name, check.points if passed else 0)
+    earned = neat(max(0, earned + sum(one.bonus for one in own)))
     return CheckView(
         title=check.title.in_(language),
         family=family_name(check.family, language),
@@ -304,11 +350,12 @@ def _check(
         points=check.points,
         hidden=result.hidden,
         optional=check.optional,
-        open=result.outcome is Outcome.NOT_GRADED and decision is None,
-        decided=decided,
+        open=result.outcome is Outcome.NOT_GRADED and not settled,
+        settled=settled,
+        decided=" ".join(_decisions(hand_in, check.name, "", language, quote)),
         reason="" if message is None else sentence(message, language, quote),
-        prints=escape.block(result.prints) if shown else "",
-        trace=escape.block(_trace(result.frames)) if shown else "",
+        prints=escape.placeless(escape.block(result.prints)) if shown else "",
+        trace=escape.placeless(escape.block(_trace(result.frames))) if shown else "",
     )
 
 

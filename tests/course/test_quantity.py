@@ -51,6 +51,8 @@ def test_what_people_write(text: str, kind: str, value: float) -> None:
         ("____", "bytes", "empty"),
         ("many", "count", "no_number"),
         ("16.38", "bytes", "no_unit"),
+        ("144", "bytes", "no_unit"),
+        ("1e400", "bytes", "no_unit"),
         ("16.38 G", "bytes", "unit"),
         ("8.19 GB", "count", "unit"),
         ("4 KiB", "ratio", "unit"),

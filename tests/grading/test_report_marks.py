@@ -14,7 +14,7 @@ from autograder.cli.own_numbers import SIZES, config
 from autograder.course.labfile import ROOT, SOLUTIONS
 from autograder.course.load_lab import StudentModules, read_sources
 from autograder.course.records import HandIn, Outcome, Submission
-from autograder.course.score import score_of
+from autograder.course.score import neat, score_of
 from autograder.grading import overrides, report_form
 from autograder.grading.report_form import FormError
 from autograder.grading.report_marks import graded
@@ -90,6 +90,23 @@ def test_an_empty_template_has_nothing_and_is_not_started() -> None:
 )
 def test_a_wrong_number_says_what_is_wrong_with_it(name: str, value: str, key: str) -> None:
     assert outcome(name, **{name: value}) == (Outcome.FAILED, key)
+
+
+def test_a_field_of_bytes_says_the_unit_of_a_whole_number() -> None:
+    for value in ("147456", "147,456", "147456 bytes"):
+        assert outcome("kv_token_8b", kv_token_8b=value) == (Outcome.PASSED, "")
+    assert outcome("kv_token_8b", kv_token_8b="147.456") == (Outcome.FAILED, "answer.no_unit")
+
+
+def test_a_wrong_number_does_not_tell_the_right_one() -> None:
+    """Neither as it is nor by what the written one would have to be multiplied with."""
+    for written_number in ("1", "3", "100"):
+        result = next(
+            r for r in record(written(qk_norm_8b=written_number)).results if r.check == "qk_norm_8b"
+        )
+        assert result.message is not None
+        assert set(result.message.values) == {"written", "percent"}
+        assert result.message.values["written"] == written_number
 
 
 def test_a_percent_is_allowed_and_not_two() -> None:
@@ -184,7 +201,7 @@ def test_a_class_is_graded_and_a_persons_points_come_in(
     scores = (out / "scores.csv").read_text(encoding="utf-8").splitlines()
     assert len(scores) == 4 and "report.cache" in scores[0]
     told = (out / "bo" / "report.md").read_text(encoding="utf-8")
-    assert "“2” is 0.5 times the right number" in told
+    assert "“2” is not the right number" in told and "0.5" not in told
     assert "is not in the hand-in" in (out / "cy" / "report.md").read_text(encoding="utf-8")
     rubric = (out / grade_report.RUBRIC).read_text(encoding="utf-8")
     assert all(text.en in rubric for text in FORM.rubrics.values())
@@ -198,8 +215,20 @@ def test_a_class_is_graded_and_a_persons_points_come_in(
     prose = [c for c in FORM.lab.checks if c.name in FORM.rubrics and c.points]
     assert re.search(rf"^ann +{NUMBERS + 2 * len(prose)} ", table, re.MULTILINE)
     assert 'student = "ann"' not in (out / grade_report.OPEN).read_text(encoding="utf-8")
+    head, *lines = (out / grade_report.OPEN_TABLE).read_text(encoding="utf-8").splitlines()
+    filled = [line.removesuffix(",,") + "1.5,read,me" for line in lines if line[:3] == "bo,"]
+    rest = [line for line in lines if line[:3] == "cy,"]  # may be filled in later
+    assert len(filled) == len(prose) and len(lines) == len(filled) + len(rest)
+    text = "\n".join([head, *filled, *rest])
+    (out / overrides.TABLE).write_text(text, encoding="utf-8")
+    assert main(command) == 1
+    factor = next(check.points for check in FORM.lab.checks if check.name == "kv_factor")
+    points = neat(NUMBERS - factor + 1.5 * len(prose))
+    assert re.search(rf"^bo +{points} ", capsys.readouterr().out, re.MULTILINE)
+    left = (out / grade_report.OPEN_TABLE).read_text(encoding="utf-8").splitlines()
+    assert left == [head, *rest]
     assert main(["report", str(out), "--lang", "zh"]) == 0
-    assert "正确值的 0.5 倍" in (out / "bo" / "report.md").read_text(encoding="utf-8")
+    assert "“2”与正确值不符" in (out / "bo" / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_report_that_cannot_be_read_costs_nobody_else_anything(

@@ -29,6 +29,7 @@ from autograder.course.records import (
     Limits,
     Message,
     Outcome,
+    Override,
     Text,
 )
 from autograder.report import csv_scores, escape, html, markdown, view
@@ -301,6 +302,33 @@ def test_a_message_of_another_release_is_said_to_be_so(language: str) -> None:
         failed = replace(RESULTS["rope_angles"], message=odd)
         page = markdown.student(CLASS, replace(MIXED, results=(failed,)), language)
         assert odd.key.split(".")[1] in page
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+def test_what_a_person_decided_is_no_work_of_the_checks(make: Any, language: str) -> None:
+    everything = {"en": "every check passed", "zh": "所有检查都已通过"}[language]
+    decided = {"en": "a person has decided points", "zh": "部分分数由人工决定"}[language]
+    assert everything in make(CLASS, ALL_PASSED, language)
+    for override, told in (
+        (Override("w", "norm", 18, "copied", "Dr. Li"), "copied"),
+        (Override("w", "", 98, "by word of mouth", "Dr. Li"), "by word of mouth"),
+        (Override("w", "", None, "a rude comment", "Dr. Li", bonus=-2), "a rude comment"),
+        (Override("w", "", 38, "half done", "Dr. Li", exercise="lab2.rope"), "half done"),
+    ):
+        hand_in = replace(ALL_PASSED, overrides=(override,))
+        page = make(record(hand_in), hand_in, language)
+        assert told in page and everything not in page and decided in page
+        assert {"en": "98 of 100 points", "zh": "98 / 100 分"}[language] in page
+    # A full score by decision of a person, though checks did not pass.
+    full = replace(MIXED, overrides=(Override("li_wei", "", 100, "seen on paper", "Dr. Li"),))
+    page = make(record(full), full, language)
+    assert decided in page and everything not in page
+    assert {"en": "1 of 8 checks passed", "zh": "通过 1 / 8 项检查"}[language] in page
+    seen = replace(MIXED, overrides=(Override("x", "", None, "r", "b", looked_at=True),))
+    page = make(record(seen), seen, language)
+    assert {"en": "A person has looked at this", "zh": "已由人工查看"}[language] in page
+    assert {"en": "A person will look at this", "zh": "将由人工查看<"}[language] not in page
 
 
 # HTML
@@ -718,3 +746,52 @@ def test_the_remark_counts_the_checks_that_count() -> None:
     record = ClassRecord(LAB, Isolation("strong", (), "fork"), {}, (stub,))
     required = sum(not check.optional for check in LAB.checks)
     assert required < len(LAB.checks) and f"of {required}" in class_table(record, "en")
+
+
+# Where it was graded
+
+
+@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize(
+    ("path", "end"),
+    [
+        ("/opt/course/.venv/lib/python3.11/site-packages/torch/nn/modules/module.py", "module.py"),
+        ("/home/ta/labs/", ""),
+        ("C:\\Users\\Li Wei\\qwen3-labs\\labs", "labs"),
+        ("file:///srv/grading/lab2/attention.py", "attention.py"),
+        ("~/grading/secret", "secret"),
+    ],
+)
+def test_no_folder_of_the_grading_machine_is_told(make: Any, path: str, end: str) -> None:
+    text = f"[Errno 2] No such file: '{path}'"
+    values = {"type": "FileNotFoundError", "text": text, "case": CASE}
+    raised = replace(
+        RESULTS["rope_angles"],
+        message=Message("check.exception", values),
+        prints=f"loading '{path}'\n('{path}', 1)\n",
+        frames=(Frame(path, 3, "f", "x"),),
+    )
+    fault = Message("check.grader_fault", {"text": f"OSError: {text}"})
+    broken = replace(RESULTS["parity"], message=fault)
+    mark = Message("check.forbidden", {"file": path, "line": 1, "name": "x"})
+    hand_in = replace(MIXED, results=(raised, broken), marks=(mark,))
+    page = make(CLASS, hand_in, "en")
+    for folder in ("course", "home", "Users", "srv", "grading", ".venv", "Li Wei"):
+        assert f"{folder}/" not in page and f"{folder}\\" not in page
+    assert end in page
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a/b and 3 / 4",
+        "https://example.org/a/b",
+        "1/2/3",
+        "either/or",
+        "shape (2, 3)/4",
+        "//",
+        "x = / y",
+    ],
+)
+def test_what_is_no_path_stays(text: str) -> None:
+    assert escape.placeless(text) == text
