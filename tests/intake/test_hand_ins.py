@@ -77,7 +77,7 @@ def test_files_are_found_up_to_two_folders_down(tmp_path: Path, prefix: str) -> 
 
 def test_three_folders_down_is_too_deep(tmp_path: Path) -> None:
     for path in both_ways(tmp_path, {"a/b/c/attention.py": b"", "mlp.py": b""}):
-        assert "two folders deep" in problem(path)
+        assert "first two levels of folders" in problem(path)
         assert "mlp.py" in taken(path).files
     only_deep = folder(tmp_path / "deep", {"a/b/c/d/attention.py": b""})
     assert problem(only_deep).startswith("intake.missing")
