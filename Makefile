@@ -177,13 +177,14 @@ report: $(READY_CORE)
 	@$(SAID) $(RUN) report $(ALL_OR_LAB)
 
 # <instructors>
+# A second time it goes on with the class in OUT: what still holds is kept.
 grade: $(READY_CORE)
-	@$(RUN) grade "$(HANDINS)" --lab "$(LAB)" --out "$(OUT)" $(WITH_WEIGHTS)
+	@$(RUN) grade "$(HANDINS)" --lab "$(LAB)" --out "$(OUT)" $(WITH_WEIGHTS) --resume
 
 # Runs where layers of isolation are missing, too; the level is printed and in every report.
 # Into a folder of its own unless OUT is given: a graded class must not be overwritten.
 demo: $(READY_CORE)
-	@$(RUN) grade examples/submissions --lab 2 --out "$(DEMO_OUT)" --allow-weak-isolation
+	@$(RUN) grade examples/submissions --lab 2 --out "$(DEMO_OUT)" --again --allow-weak-isolation
 
 # </instructors>
 doctor: $(READY_CORE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,10 +11,12 @@ from pathlib import Path
 from autograder.cli.grade import read_class
 from autograder.cli.human import ForAHuman
 from autograder.cli.say import say
-from autograder.course import labfile
+from autograder.cli.wanted import language as language_of
+from autograder.cli.wanted import there
+from autograder.course import course_file, labfile
 from autograder.course.plain import message_from_plain
 from autograder.course.records import CheckResult, ClassRecord, HandIn, Lab, Submission
-from autograder.grading import late, outfolder, overrides, prepare, secret
+from autograder.grading import grade_file, late, outfolder, overrides, prepare, secret
 from autograder.grading.engine import (
     Engine,
     EngineError,
@@ -47,20 +50,14 @@ def report(out: Path, language: str) -> int:
         return 0
 
 
-def rescore(
-    out: Path,
-    decisions: Path | None,
-    secret_file: Path | None,
-    language: str,
-    *,
-    course: Path | None = None,
-) -> int:
+def rescore(arguments: argparse.Namespace) -> int:
     """Apply the lab's points, limits and cases of today, and overrides, to a graded class.
 
     Checks are judged again on what the hand-ins answered when ``grade --keep-outputs`` asked
     them; of hand-ins without kept outputs, or with those of other files than were graded last,
-    the results stay, and only overrides are applied. What lateness costs follows ``course``;
-    without one, the rules by which the class was graded.
+    the results stay, and only overrides are applied. Secret, course file and overrides are those
+    of ``arguments``, else those that the class was graded with, as they are now; where that
+    course file is gone, what lateness costs stays as it was.
 
     Returns:
         As ``grade`` does.
@@ -69,6 +66,12 @@ def rescore(
         ValueError: no graded class, overrides that cannot be used, or another secret than when
             the outputs were kept.
     """
+    out: Path = arguments.out
+    known = grade_file.read(out)
+    language = language_of(arguments, known)
+    decisions = arguments.overrides or (known.overrides if known else None)
+    secret_file = arguments.secret_file or (known.secret_file if known else None)
+    course = arguments.course or (there(known.course) if known else None)
     read_class(out)
     with outfolder.claimed(out):
         record = read_class(out)
@@ -96,6 +99,11 @@ def rescore(
         human = ForAHuman(lab, decided, rules, record.missing)
         shown = _Shown(record, out, language)
         write.class_files(record, out, [*shown.summaries, human])
+        if known is not None:
+            extensions = course_file.read(course).extensions if course else None
+            new = replace(known, language=language, course=course, extensions=extensions)
+            new = replace(new, overrides=decisions, secret_file=secret_file)
+            grade_file.write(out, new)
         shown.end()
         return human.said(language)
 
@@ -126,7 +134,7 @@ def _judged(
     """Run the checks on kept outputs; what did not come from checks stays as it was."""
     folder = (out / OUTPUTS).resolve()
     if secret_file is None and secret.VARIABLE not in os.environ:
-        secret_file = out / "secret"  # a new one would help nobody
+        secret_file = out / secret.NAME  # a new one would help nobody
     key = secret.find(secret_file, out)
     for student in kept:
         path = folder / kept_name(student)

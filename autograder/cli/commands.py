@@ -45,9 +45,20 @@ class Commands:
         if lab is not None:
             same = "2, lab2 and lab2_qwen3_block mean the same"
             made.add_argument("--lab", default=lab, help=same if lab else f"{same}; default: all")
-        made.add_argument("--lang", choices=("en", "zh"), default=language(), help="language")
+        made.set_defaults(lang_given=False)
+        choices = {"choices": ("en", "zh"), "default": language(), "action": _Language}
+        made.add_argument("--lang", help="language", **choices)
         self._made[name] = made
         return made
+
+
+class _Language(argparse.Action):
+    """Remembers that somebody has asked for a language, beside which."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: object, option: object = None
+    ) -> None:
+        namespace.lang, namespace.lang_given = values, True
 
 
 def language() -> str:

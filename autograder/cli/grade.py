@@ -13,13 +13,14 @@ from pathlib import Path
 from autograder import intake
 from autograder.cli.class_run import ClassRun
 from autograder.cli.say import remark
-from autograder.cli.wanted import Wanted
-from autograder.course import labfile
+from autograder.cli.wanted import Wanted, setup_of
+from autograder.course import course_file, labfile
 from autograder.course.records import ClassRecord, Lab, LateRules, Student
 from autograder.course.text import ToldError
-from autograder.grading import late, outfolder, secret, shards
+from autograder.grading import grade_file, late, outfolder, secret, shards
 from autograder.grading.shards import ShardError
 from autograder.intake import attempts, roster
+from autograder.intake.attempts import Handed
 from autograder.intake.enrolment import Directory, Enrolment, as_before
 from autograder.intake.entry import Entry
 from autograder.report.record import from_json
@@ -48,24 +49,35 @@ def run(wanted: Wanted) -> int:
         _fits(wanted)
         entries = wanted.shard.own(entries)
     if wanted.only:
-        entries = _only(entries, wanted)
+        entries = _only(entries, wanted, Enrolment(listed))
     outfolder.apart(wanted.submissions, wanted.out)
     with outfolder.claimed(wanted.out):
         before = _before(wanted.out, lab) if wanted.only else None
         if before is None:
-            outfolder.same_class(wanted.out, lab.name, {entry.student for entry in entries})
+            # A class that was graded without this roster had the ids of the download.
+            raw = () if wanted.shard else survey.entries
+            present = {entry.student for entry in (*entries, *raw)}
+            outfolder.same_class(wanted.out, lab.name, present)
         shards.forget(wanted.out)
         enrolment, remarks = Enrolment(listed), survey.remarks
         # Without a roster, whoever has handed in since the class was graded is missing no more.
         known = listed or (before.missing if before else ())
         missing = roster.missing(known, everyone) if not wanted.shard else ()
-        everybody = Directory([*everyone, *(before.hand_ins if before else ())], missing)
+        there: list[Handed] = [*everyone, *(before.hand_ins if before else ())]
+        everybody = Directory(there, missing, enrolment)
         rules = late.resolved(_rules(wanted, lab, before), everybody)
         grading = ClassRun(
             wanted, lab, entries, enrolment, missing, remarks, before, everyone, rules, everybody
         )
+        _remember(wanted, lab.name)
         with _ending_by_sigterm_too():
             return grading.run()
+
+
+def _remember(wanted: Wanted, lab: str) -> None:
+    """Write down what the class is graded with, for whoever goes on with it."""
+    extensions = course_file.read(wanted.course).extensions if wanted.course else None
+    grade_file.write(wanted.out, setup_of(wanted, lab, extensions))
 
 
 def _identified(entries: Sequence[Entry], listed: Sequence[Student], wanted: Wanted) -> list[Entry]:
@@ -129,14 +141,14 @@ def _distributable(wanted: Wanted) -> None:
             )
 
 
-def _only(entries: Sequence[Entry], wanted: Wanted) -> list[Entry]:
+def _only(entries: Sequence[Entry], wanted: Wanted, enrolment: Enrolment) -> list[Entry]:
     """The entries of the students of ``--only``; with all attempts where the best one counts.
 
     Raises:
         ValueError: one of them is not there.
     """
     known = {entry.student: entry for entry in entries}
-    everybody = Directory(entries)
+    everybody = Directory(entries, (), enrolment)
     meant = {text: everybody.hand_in_of(text, "--only") for text in wanted.only}
     absent = [text for text in wanted.only if meant[text] not in known]
     if absent:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Add them; those of students are there already."""
     grade = commands.add("grade", _grade, "grade a folder of hand-ins, or a single one")
-    grade.add_argument("submissions", type=Path, help="the class: a folder or archive")
-    grade.add_argument("--out", type=Path, default=Path("graded"), help="folder for the reports")
+    text = "the class: a folder or archive; with --resume or --again, the folder of the reports"
+    grade.add_argument("submissions", type=Path, nargs="?", help=text)
+    text = "folder for the reports (default: graded)"
+    grade.add_argument("--out", type=Path, help=text)
     grade.add_argument("--secret-file", type=Path, help="what hidden cases are drawn from")
     grade.add_argument(
         "--jobs", type=_positive, default=os.cpu_count() or 1, help="hand-ins at a time"
@@ -31,11 +33,13 @@ def add(commands: Commands) -> None:
     pattern = "how a hand-in's name tells the student: a regex with (?P<student_id>...)"
     grade.add_argument("--pattern", metavar="REGEX", help=pattern)
     attempt = "which of a student's attempts counts (default: last)"
-    grade.add_argument("--attempt", choices=("last", "best"), default="last", help=attempt)
+    grade.add_argument("--attempt", choices=("last", "best"), help=attempt)
     listed = "CSV of who should hand in: their ids count in every file; who did not is listed"
     grade.add_argument("--roster", type=Path, metavar="CSV", help=listed)
     resume = "take what an earlier run has graded and what still holds, grade the rest"
     grade.add_argument("--resume", action="store_true", help=resume)
+    again = "grade everything anew into a folder that holds a class"
+    grade.add_argument("--again", action="store_true", help=again)
     only = (
         "grade the hand-in of this student (id, email or name) alone, keep the others (may be "
         "repeated)"
@@ -58,12 +62,12 @@ def add(commands: Commands) -> None:
     grade.add_argument(
         "--min-isolation",
         choices=levels,
-        default=default,
         help=f"refuse to grade below this level (default: {default})",
     )
     grade.add_argument(
         "--allow-weak-isolation", action="store_true", help="grade whatever layers are missing"
     )
+    grade.set_defaults(lab=None)  # that of the class which is gone on with, else lab 2
 
     text = "put parts of a class that grade --shard has graded together"
     merge = commands.add("merge", _merge, text, lab=None)
@@ -92,7 +96,7 @@ def add(commands: Commands) -> None:
     rescore = commands.add("rescore", _rescore, text)
     rescore.add_argument("out", type=Path, help="folder that grade has written")
     rescore.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
-    given = "the one that grade was given; with another one nothing is rescored"
+    given = "where the secret that grade was given lies now, if it was moved"
     rescore.add_argument("--secret-file", type=Path, help=given)
     rescore.add_argument("--course", type=Path, metavar="FILE", help=course)
 
@@ -148,30 +152,9 @@ def _shard(text: str) -> Shard:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from autograder.cli import grade
-    from autograder.cli.wanted import Wanted
+    from autograder.cli import grade, wanted
 
-    wanted = Wanted(
-        submissions=arguments.submissions,
-        lab=arguments.lab,
-        out=arguments.out,
-        language=arguments.lang,
-        secret_file=arguments.secret_file,
-        jobs=arguments.jobs,
-        weights=arguments.weights,
-        least="weak" if arguments.allow_weak_isolation else arguments.min_isolation,
-        resume=arguments.resume,
-        only=tuple(arguments.only),
-        keep_outputs=arguments.keep_outputs,
-        overrides=arguments.overrides,
-        pattern=arguments.pattern,
-        attempt=arguments.attempt,
-        roster=arguments.roster,
-        course=arguments.course,
-        shard=arguments.shard,
-        dask=arguments.dask,
-    )
-    return grade.run(wanted)
+    return grade.run(wanted.of(arguments))
 
 
 def _merge(arguments: argparse.Namespace) -> int:
@@ -199,13 +182,7 @@ def _report(arguments: argparse.Namespace) -> int:
 def _rescore(arguments: argparse.Namespace) -> int:
     from autograder.cli import again
 
-    return again.rescore(
-        arguments.out,
-        arguments.overrides,
-        arguments.secret_file,
-        arguments.lang,
-        course=arguments.course,
-    )
+    return again.rescore(arguments)
 
 
 def _test(arguments: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.cli.class_end import ClassEnd
@@ -12,7 +12,7 @@ from autograder.cli.counted import Counted
 from autograder.cli.say import remark, say
 from autograder.course import labfile
 from autograder.course.records import ClassRecord, Lab
-from autograder.grading import gather, journal, late, outfolder, overrides, shards
+from autograder.grading import gather, grade_file, journal, late, outfolder, overrides, shards
 from autograder.grading.shards import Part, ShardError
 from autograder.intake import roster
 from autograder.intake.enrolment import Directory, Enrolment
@@ -62,16 +62,17 @@ def run(wanted: Merging) -> int:
     handed = [one for part in parts.values() for one in part.handed]
     # Who is in an absent shard is not missing.
     missing = () if absent else roster.missing(listed, handed)
-    everybody = Directory(handed, missing)
+    enrolment = Enrolment(listed)
+    everybody = Directory(handed, missing, enrolment)
     decided = overrides.given(wanted.overrides, wanted.out, lab, everybody)
     rules = late.resolved(first.late_rules, everybody)
-    enrolment = Enrolment(listed)
     for path in wanted.parts:
         _apart(path, wanted.out)
     with outfolder.claimed(wanted.out):
         whose = {student: part for part in parts.values() for student in part.graded}
         outfolder.same_class(wanted.out, lab.name, set(whose))
         gather.gather(parts, wanted.out)
+        _remember(wanted)
         counted = Counted(
             lab,
             enrolment,
@@ -94,6 +95,15 @@ def run(wanted: Merging) -> int:
         )
         end = ClassEnd(wanted.out, language, enrolment, decided, first.remarks, reports=True)
         return end.write(record) or int(bool(absent))
+
+
+def _remember(wanted: Merging) -> None:
+    """Write down what the parts were graded with, for whoever goes on with the class."""
+    known = grade_file.read(wanted.parts[0])
+    if known is not None:
+        listed = wanted.roster or known.roster
+        known = replace(known, shard="", roster=listed, overrides=wanted.overrides)
+        grade_file.write(wanted.out, replace(known, language=wanted.language))
 
 
 def _lab(path: Path, part: Part) -> Lab:

@@ -11,6 +11,7 @@ from pathlib import Path
 from autograder.course.labfile import ROOT, SOLUTIONS
 
 CHECK = ".secret-check"  # a hash of the secret, to know it again
+NAME = "secret"  # in the folder of a class, where nobody has named one
 VARIABLE = "AUTOGRADER_SECRET"
 
 
@@ -34,7 +35,7 @@ def find(secret_file: Path | None, out: Path, *, again: bool = False) -> bytes:
     """
     known = remembered(out) if again else ""
     if secret_file is not None or VARIABLE not in os.environ:
-        path = secret_file or out / "secret"
+        path = secret_file or out / NAME
         if secret_file is None and not path.exists():
             if known:
                 raise _another(out)

@@ -95,8 +95,12 @@ class Enrolment:
         line, by_name = self._found(told if told.id else replace(told, id=entry.student))
         return (line, by_name) if line is not None and line.id else (None, False)
 
+    def line_of(self, student: Student, handed: Handed) -> Student | None:
+        """The roster's line for a student of a hand-in, whose id may be all that is known."""
+        return self.of(student if student.id else replace(student, id=handed.student))
+
     def _completed(self, student: Student, hand_in: HandIn) -> Student:
-        line = self.of(student if student.id else replace(student, id=hand_in.student))
+        line = self.line_of(student, hand_in)
         if line is None:
             return student
         name, email = line.name or student.name, line.email or student.email
@@ -142,9 +146,15 @@ class Directory:
     Args:
         handed: hand-ins, with all attempts.
         missing: who handed in nothing.
+        enrolment: the roster, which may know more of those who did.
     """
 
-    def __init__(self, handed: Iterable[Handed], missing: Iterable[Student] = ()) -> None:
+    def __init__(
+        self,
+        handed: Iterable[Handed],
+        missing: Iterable[Student] = (),
+        enrolment: Enrolment | None = None,
+    ) -> None:
         self._exact: set[str] = set()
         self._keys: list[dict[str, set[tuple[str, str]]]] = [{} for _ in _WAYS]
         own: dict[attempts.People, str] = {}
@@ -157,7 +167,10 @@ class Directory:
             called = told.person if told else PACKED.sub("", one.origin.name)
             whose = _key(students[0], one.student) if len(students) == 1 else one.student
             people += [(group, Student(alias), whose) for alias in {one.student, safe_id(called)}]
-            people += [(group, student, _key(student, one.student)) for student in students]
+            for student in students:
+                key = _key(student, one.student)
+                more = enrolment.line_of(student, one) if enrolment else None
+                people += [(group, known, key) for known in (student, more) if known is not None]
         for group, student, whose in people:
             self._add(own[group], student, whose)
         for student in missing:

@@ -229,7 +229,7 @@ def test_the_same_folder_again_asks_the_same_questions(tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = command(EXAMPLES / "alice_right", out)
     before = {path.name for path in (out / ".cases").iterdir()}
-    again = command(EXAMPLES / "alice_right", out, LAB_LANG="zh")
+    again = command(EXAMPLES / "alice_right", out, "--again", LAB_LANG="zh")
     assert {path.name for path in (out / ".cases").iterdir()} == before
     assert again.scores == first.scores == {"alice_right": 100}
     assert "隔离级别" in again.stderr and (out / "secret").read_text().strip()
@@ -238,7 +238,7 @@ def test_the_same_folder_again_asks_the_same_questions(tmp_path: Path) -> None:
 def test_a_class_is_not_lost_to_a_part_of_it(run: Run, tmp_path: Path) -> None:
     out = shutil.copytree(run.out, tmp_path / "out")
     before = (out / "class.json").read_bytes()
-    refused = command(EXAMPLES / "alice_right", out)
+    refused = command(EXAMPLES / "alice_right", out, "--again")
     assert refused.status == 2 and "not in this class" in refused.stderr
     assert (out / "class.json").read_bytes() == before
 

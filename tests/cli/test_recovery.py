@@ -131,7 +131,7 @@ def test_what_has_changed_meanwhile_is_graded_again(
     only = warm.run("grade", changed, "--out", out, "--only", "alice_right")  # and none at all
     assert only.status == 2 and "another secret" in only.stderr
     assert class_file(out) == before and not (out / "secret").exists()
-    anew = grade(changed, out, AUTOGRADER_SECRET=ANOTHER)
+    anew = grade(changed, out, "--again", AUTOGRADER_SECRET=ANOTHER)
     assert anew.status == 0 and anew.scores == run.scores
 
 
@@ -211,7 +211,7 @@ def test_two_runs_do_not_write_to_one_folder(source: Path, tmp_path: Path) -> No
     out = tmp_path / "out"
     process = begun(source, out)
     until(process, "[1/5]")
-    second = grade(source, out)
+    second = grade(source, out, "--again")
     assert second.status == 2 and "another run is writing there" in second.stderr
     process.communicate(timeout=120)
     assert process.returncode == 0
@@ -225,6 +225,7 @@ def test_one_hand_in_is_graded_anew_and_the_others_stay(
     shutil.copytree(source, changed)
     shutil.copytree(whole.out, out)
     shutil.copy(source / "alice_right" / "mlp.py", changed / "judy_untouched_stub" / "mlp.py")
+    (out / "grade.toml").unlink()  # it knows that outputs are kept, and judy's would be
     options = ("--only", "judy_untouched_stub")
     run = grade(changed, out, *options)
     assert run.status == 0 and "[1/1]" in run.stderr
@@ -253,7 +254,7 @@ def test_a_damaged_class_file_is_not_written_over(source: Path, tmp_path: Path) 
     out = tmp_path / "out"
     out.mkdir()
     (out / "class.json").write_text("{")
-    run = grade(source, out)
+    run = grade(source, out, "--again")
     assert run.status == 2 and "move it away" in run.stderr
     assert (out / "class.json").read_text() == "{"
 
@@ -263,7 +264,7 @@ def test_a_run_that_breaks_off_leaves_a_whole_class_as_it_was(
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(whole.out, out)
-    process = begun(source, out)
+    process = begun(source, out, "--again")
     until(process, "[1/5]")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
@@ -327,7 +328,7 @@ def test_the_class_of_another_lab_stays(whole: Run, tmp_path: Path) -> None:
     out.mkdir()
     text = class_file(whole.out).decode().replace("lab2_qwen3_block", "lab3_other")
     (out / "class.json").write_text(text)
-    for options in ((), ("--only", "alice_right")):
+    for options in (("--again",), ("--only", "alice_right")):
         run = grade(EXAMPLES, out, *options)
         assert run.status == 2 and "lab3_other" in run.stderr
     assert class_file(out).decode() == text
@@ -344,7 +345,7 @@ def test_decisions_survive_grading_again(source: Path, whole: Run, tmp_path: Pat
     (out / "overrides.toml").write_text(OVERRIDE.replace("= 2", "= 500"))
     wrong = resumed(source, out)
     assert wrong.status == 2 and "points is 500" in wrong.stderr
-    absent = grade(source, out, "--overrides", str(tmp_path / "none"))
+    absent = grade(source, out, "--again", "--overrides", str(tmp_path / "none"))
     assert absent.status == 2 and "no such file" in absent.stderr
 
 
