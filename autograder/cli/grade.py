@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from autograder.grading.shards import ShardError
 from autograder.intake import attempts, roster
 from autograder.intake.enrolment import Enrolment
 from autograder.intake.entry import Entry
-from autograder.report.record import from_json
+from autograder.report import class_stream
 from autograder.sandbox.jail import harden_parent
 
 
@@ -157,20 +156,6 @@ def _before(out: Path, lab: Lab) -> ClassRecord | None:
     """
     if not (out / "class.json").exists():
         return None
-    before = read_class(out)
+    before = class_stream.read(out)
     outfolder.same_lab(out, before.lab.name, lab.name)
     return before
-
-
-def read_class(out: Path) -> ClassRecord:
-    """``OUT/class.json``.
-
-    Raises:
-        ValueError: it is absent or not one of ours (names it and the mend).
-    """
-    path = out / "class.json"
-    try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        text = error.strerror if isinstance(error, OSError) else f"damaged ({error})"
-        raise ValueError(f"{path}: {text}; give the folder that grade has written") from None
