@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
-from autograder.cli.grade import read_class
 from autograder.cli.human import ForAHuman
 from autograder.cli.say import say
 from autograder.cli.wanted import language as language_of
 from autograder.cli.wanted import there
 from autograder.course import course_file, labfile
 from autograder.course.plain import message_from_plain
-from autograder.course.records import CheckResult, ClassRecord, HandIn, Lab, Submission
+from autograder.course.records import CheckResult, ClassRecord, HandIn, Lab, Override, Submission
 from autograder.grading import grade_file, late, outfolder, overrides, prepare, secret
 from autograder.grading.engine import (
     Engine,
@@ -26,11 +29,13 @@ from autograder.grading.engine import (
     order_of,
 )
 from autograder.grading.gather import OUTPUTS
+from autograder.grading.journal import Finished
 from autograder.harness.marks import OF_TEXT
 from autograder.intake.enrolment import Directory
 from autograder.intake.extensions import Clock
-from autograder.report import write
+from autograder.report import class_stream, write
 from autograder.report.one_pass import Summary, look
+from autograder.report.record import hand_in_from_plain, hand_in_to_plain
 from autograder.report.table import ClassTable
 from autograder.sandbox.kept import KeptTransport, hand_in_of
 
@@ -41,13 +46,24 @@ def report(out: Path, language: str) -> int:
     Raises:
         ValueError: the file is absent or not one of ours (names it and the mend).
     """
-    read_class(out)  # before a folder of that name is made
-    with outfolder.claimed(out):
-        record = read_class(out)
+    with _class_in(out) as record:
         shown = _Shown(record, out, language)
         look(record.hand_ins, shown.summaries)
         shown.end()
         return 0
+
+
+@contextmanager
+def _class_in(out: Path) -> Iterator[ClassRecord]:
+    """The class in ``out``, kept from other runs; where there is none no folder is made.
+
+    Raises:
+        ValueError: the file is absent or not one of ours (names it and the mend).
+    """
+    if not (out / "class.json").is_file():
+        class_stream.read(out)  # says so
+    with outfolder.claimed(out):
+        yield class_stream.read(out)
 
 
 def rescore(arguments: argparse.Namespace) -> int:
@@ -72,54 +88,94 @@ def rescore(arguments: argparse.Namespace) -> int:
     decisions = arguments.overrides or (known.overrides if known else None)
     secret_file = arguments.secret_file or (known.secret_file if known else None)
     course = arguments.course or (there(known.course) if known else None)
-    read_class(out)
-    with outfolder.claimed(out):
-        record = read_class(out)
+    with _class_in(out) as record:
         lab = labfile.load(labfile.find_lab(record.lab.name))
         everybody = Directory(record.hand_ins, record.missing)
         decided = overrides.given(decisions, out, lab, everybody)
         rules = late.resolved(late.read(course, lab) if course else record.late_rules, everybody)
         kept = _kept(record.hand_ins, out / OUTPUTS)
-        judged: dict[str, HandIn] = {}
-        if kept:
-            try:
-                judged = _judged(lab, kept, out, secret_file)
-            except EngineError as error:
-                say(language, "cannot_start", text=error)
-                return 2
-        if len(judged) < len(record.hand_ins):
-            without = [h.student for h in record.hand_ins if h.student not in judged]
-            say(language, "not_kept", students=outfolder.named(without))
         clock = Clock(rules)
-        hand_ins = tuple(
-            overrides.applied(clock.timed(judged.get(h.student, h)), decided)
-            for h in record.hand_ins
-        )
-        record = replace(record, lab=lab, hand_ins=hand_ins, late_rules=rules)
-        human = ForAHuman(lab, decided, rules, record.missing)
-        shown = _Shown(record, out, language)
-        write.class_files(record, out, [*shown.summaries, human])
+        with TemporaryFile(dir=out) as room:
+            judged = _Judged(room)
+            if kept:
+                try:
+                    _judge(lab, kept, judged, out, secret_file)
+                except EngineError as error:
+                    say(language, "cannot_start", text=error)
+                    return 2
+            if len(judged) < len(record.hand_ins):
+                without = [h.student for h in record.hand_ins if h.student not in judged]
+                say(language, "not_kept", students=outfolder.named(without))
+            hand_ins = Finished(
+                record.hand_ins,
+                lambda one: overrides.applied(clock.timed(judged.over(one)), decided),
+            )
+            record = replace(record, lab=lab, hand_ins=hand_ins, late_rules=rules)
+            status = _rescored(record, out, decided, language)
         if known is not None:
             extensions = course_file.read(course).extensions if course else None
             new = replace(known, language=language, course=course, extensions=extensions)
-            new = replace(new, overrides=decisions, secret_file=secret_file)
-            grade_file.write(out, new)
-        shown.end()
-        return human.said(language)
+            grade_file.write(out, replace(new, overrides=decisions, secret_file=secret_file))
+        return status
 
 
-def _kept(hand_ins: Sequence[HandIn], folder: Path) -> dict[str, HandIn]:
-    """The hand-ins whose outputs lie in ``folder``, by the id under which they were graded.
+def _rescored(record: ClassRecord, out: Path, decided: Sequence[Override], language: str) -> int:
+    """Write everything; the exit status."""
+    human = ForAHuman(record.lab, decided, record.late_rules, record.missing)
+    shown = _Shown(record, out, language)
+    write.class_files(record, out, [*shown.summaries, human])
+    shown.end()
+    return human.said(language)
+
+
+class _Judged:
+    """What came of judging again, by student, in a file: a class need not be in memory."""
+
+    def __init__(self, room: IO[bytes]) -> None:
+        self._room = room
+        self._places: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, student: str) -> bool:
+        return student in self._places
+
+    def take(self, lab: Lab, student: str, judged: HandIn) -> None:
+        """One more; ``student`` is who it counts for."""
+        self._places[student] = self._room.seek(0, os.SEEK_END)
+        text = json.dumps(hand_in_to_plain(lab, judged), allow_nan=False)
+        self._room.write(text.encode() + b"\n")
+
+    def over(self, old: HandIn) -> HandIn:
+        """A hand-in with the results of now; what did not come from checks stays as it was."""
+        if old.student not in self:
+            return old
+        self._room.seek(self._places[old.student])
+        judged = hand_in_from_plain(json.loads(self._room.readline()))
+        stay = [mark for mark in old.marks if mark.key not in OF_TEXT]
+        return replace(
+            old,
+            results=_with_old_reasons(judged.results, old.results),
+            marks=(*judged.marks, *stay),
+            findings=judged.findings,
+        )
+
+
+def _kept(hand_ins: Iterable[HandIn], folder: Path) -> dict[str, str]:
+    """Whose outputs lie in ``folder``, by the id under which they were graded.
 
     The attempt that counts stands under its person's id; it may have been graded as ``ID-2``, ….
     """
-    found = {}
+    found: dict[str, str] = {}
+    if not folder.is_dir():
+        return found
     for hand_in in hand_ins:
         student, number = hand_in.student, 1
         while (path := folder / kept_name(student)).exists():
             try:
                 if digests(hand_in_of(path)["files"]) == hand_in.digests:
-                    found[student] = hand_in
+                    found[student] = hand_in.student
                     break
             except (OSError, ValueError, LookupError, AttributeError):
                 pass  # damaged: as if it were not there
@@ -128,10 +184,10 @@ def _kept(hand_ins: Sequence[HandIn], folder: Path) -> dict[str, HandIn]:
     return found
 
 
-def _judged(
-    lab: Lab, kept: Mapping[str, HandIn], out: Path, secret_file: Path | None
-) -> dict[str, HandIn]:
-    """Run the checks on kept outputs; what did not come from checks stays as it was."""
+def _judge(
+    lab: Lab, kept: Mapping[str, str], judged: _Judged, out: Path, secret_file: Path | None
+) -> None:
+    """Run the checks on kept outputs."""
     folder = (out / OUTPUTS).resolve()
     if secret_file is None and secret.VARIABLE not in os.environ:
         secret_file = out / secret.NAME  # a new one would help nobody
@@ -147,18 +203,10 @@ def _judged(
     real = out / ".cases" / "real.safetensors"
     weights = prepare.RealWeights(real.resolve(), Path(), (), 0) if real.exists() else None
     options = Options(hidden_cases=hidden, real=weights, order_seed=key, kept=folder)
-    found = {}
     with Engine(lab, options) as engine:
         engine.wait_ready()
         for hand_in in engine.grade(_submissions(kept, folder)):
-            old = kept[hand_in.student]
-            stay = [mark for mark in old.marks if mark.key not in OF_TEXT]
-            marks = (*hand_in.marks, *stay)
-            results = _with_old_reasons(hand_in.results, old.results)
-            found[old.student] = replace(
-                old, results=results, marks=marks, findings=hand_in.findings
-            )
-    return found
+            judged.take(lab, kept[hand_in.student], hand_in)
 
 
 def _with_old_reasons(
@@ -172,7 +220,7 @@ def _with_old_reasons(
     )
 
 
-def _submissions(kept: Mapping[str, HandIn], folder: Path) -> Iterator[Submission]:
+def _submissions(kept: Iterable[str], folder: Path) -> Iterator[Submission]:
     """The hand-ins as they were read when their outputs were kept."""
     for student in kept:
         try:

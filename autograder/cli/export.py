@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from autograder.authoring.stubs import stubs
-from autograder.cli.grade import read_class
 from autograder.cli.say import remark
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
@@ -18,6 +17,7 @@ from autograder.exports import similarity as similarity_bundle
 from autograder.exports.book import Book
 from autograder.exports.fill import fill
 from autograder.exports.sheet import Sheet, read
+from autograder.report import class_stream
 
 Reader = Callable[[Sheet, Lab], Book]
 
@@ -35,7 +35,7 @@ def grade_book(arguments: argparse.Namespace, reader: Reader) -> int:
     Raises:
         ValueError: no graded class, or a grade book that cannot be filled; nothing is written.
     """
-    record = read_class(arguments.out)
+    record = class_stream.read(arguments.out)
     path = arguments.book
     book = reader(read(path), record.lab)
     filled = fill(book, record, scale=arguments.scale, trust_ids=arguments.trust_ids)
@@ -53,7 +53,7 @@ def feedback(out: Path, download: Path, to: Path, language: str) -> int:
     Raises:
         ValueError: no graded class, or a download that is not of it; nothing is written.
     """
-    sent = feedback_archive.write(read_class(out), out, download, to)
+    sent = feedback_archive.write(class_stream.read(out), out, download, to)
     told = Message(f"export.sent_{sent.platform}", {"count": sent.count})
     return finished(language, to, [told], sent.open)
 

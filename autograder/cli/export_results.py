@@ -8,7 +8,6 @@ import secrets
 from pathlib import Path
 
 from autograder.cli.export import finished
-from autograder.cli.grade import read_class
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
 from autograder.course.records import Message
@@ -19,6 +18,7 @@ from autograder.exports import junit as junit_xml
 from autograder.exports.gradescope_settings import Settings
 from autograder.grading import late, secret
 from autograder.intake.student_ids import safe_id
+from autograder.report import class_stream
 
 
 def junit(out: Path, to: Path | None, language: str) -> int:
@@ -30,7 +30,7 @@ def junit(out: Path, to: Path | None, language: str) -> int:
     Raises:
         ValueError: no graded class.
     """
-    record = read_class(out)
+    record = class_stream.read(out)
     to = to or out / "junit.xml"
     write_atomic(to, junit_xml.document(record, language), durable=True)
     return finished(language, to, (), ())
@@ -45,7 +45,7 @@ def gradescope_results(out: Path, to: Path | None, language: str) -> int:
     Raises:
         ValueError: no graded class.
     """
-    record = read_class(out)
+    record = class_stream.read(out)
     for hand_in in record.hand_ins:
         name = safe_id(hand_in.student)
         path = out / name / "results.json" if to is None else to / f"{name}.json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from autograder.intake import attempts, roster
 from autograder.intake.attempts import Handed
 from autograder.intake.enrolment import Directory, Enrolment, as_before
 from autograder.intake.entry import Entry
-from autograder.report.record import from_json
+from autograder.report import class_stream
 from autograder.sandbox.jail import harden_parent
 
 
@@ -85,7 +84,7 @@ def _identified(entries: Sequence[Entry], listed: Sequence[Student], wanted: Wan
     if listed:
         found = Enrolment(listed).identified(entries)
     elif wanted.only and (wanted.out / "class.json").exists():
-        found = as_before(entries, read_class(wanted.out).hand_ins)
+        found = as_before(entries, class_stream.read(wanted.out).hand_ins)
     else:
         return list(entries)
     return sorted(attempts.numbered(found), key=lambda entry: entry.student)
@@ -180,20 +179,6 @@ def _before(out: Path, lab: Lab) -> ClassRecord | None:
     """
     if not (out / "class.json").exists():
         return None
-    before = read_class(out)
+    before = class_stream.read(out)
     outfolder.same_lab(out, before.lab.name, lab.name)
     return before
-
-
-def read_class(out: Path) -> ClassRecord:
-    """``OUT/class.json``.
-
-    Raises:
-        ValueError: it is absent or not one of ours (names it and the mend).
-    """
-    path = out / "class.json"
-    try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        text = error.strerror if isinstance(error, OSError) else f"damaged ({error})"
-        raise ValueError(f"{path}: {text}; give the folder that grade has written") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,15 +189,16 @@ def _rescore(arguments: argparse.Namespace) -> int:
 def _test(arguments: argparse.Namespace) -> int:
     from autograder.cli import real_weights, student
 
-    real = real_weights.of(arguments.lab, arguments.weights) if arguments.weights else None
-    return student.test(
-        arguments.lab,
-        arguments.folder,
-        arguments.match,
-        arguments.lang,
-        real=real,
-        to=arguments.json,
-    )
+    cases = real_weights.of(arguments.lab, arguments.weights) if arguments.weights else None
+    with cases or nullcontext() as real:
+        return student.test(
+            arguments.lab,
+            arguments.folder,
+            arguments.match,
+            arguments.lang,
+            real=real,
+            to=arguments.json,
+        )
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

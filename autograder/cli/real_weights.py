@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from autograder.course import labfile
@@ -11,17 +13,20 @@ from autograder.grading import prepare
 from autograder.grading.inputs import RealWeights
 
 
-def of(lab_name: str, weights: str) -> RealWeights | None:
+@contextmanager
+def of(lab_name: str, weights: str) -> Iterator[RealWeights | None]:
     """Cases of a lab on ``weights`` (a folder or hub id); None after a sentence on stderr.
+
+    What the checks compare with is gone at the end.
 
     Raises:
         LabError: no lab goes by that name.
     """
     lab = labfile.load(labfile.find_lab(lab_name or "2"))
-    try:
-        # Beside nothing of the student's: the file holds only what the checks compare with.
-        folder = Path(tempfile.mkdtemp(prefix="qwen3-labs-"))
-        return prepare.real_weights(lab.name, folder, weights)
-    except prepare.PrepareError as error:
-        print(f"autograder: {error}", file=sys.stderr)
-        return None
+    with tempfile.TemporaryDirectory(prefix="qwen3-labs-") as folder:  # beside no student's file
+        try:
+            real = prepare.real_weights(lab.name, Path(folder), weights)
+        except prepare.PrepareError as error:
+            print(f"autograder: {error}", file=sys.stderr)
+            real = None
+        yield real

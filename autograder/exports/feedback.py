@@ -101,17 +101,18 @@ def write(record: ClassRecord, out: Path, download: Path, to: Path) -> Sent:
     places = _Places(intake.survey(download, record.lab).entries)
     if places.platform is None:
         raise ExportError("no_platform", download)
-    found = [(hand_in, place) for hand_in in record.hand_ins if (place := places.of(hand_in))]
+    whose = {hand_in.student: places.of(hand_in) for hand_in in record.hand_ins}
+    found = [(student, place) for student, place in sorted(whose.items()) if place]
     if not found:
         raise ExportError("other_download", download)
-    nowhere = [h.student for h in record.hand_ins if places.of(h) is None]
+    nowhere = [student for student, place in whose.items() if place is None]
     lacking: list[str] = []
     with zips.written(to) as archive:
-        for hand_in, place in sorted(found, key=lambda one: one[0].student):
+        for student, place in found:
             try:
-                reports = {name: (out / hand_in.student / name).read_bytes() for name in REPORTS}
+                reports = {name: (out / student / name).read_bytes() for name in REPORTS}
             except OSError:
-                lacking.append(hand_in.student)
+                lacking.append(student)
                 continue
             zips.put(archive, place.name, place.form(reports))
         if len(lacking) == len(found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -51,7 +52,8 @@ def fill(
         told_of = {"column": book.column, "maximum": f"{book.maximum:f}", "total": total}
         raise ExportError("other_maximum", book.sheet.path, **told_of)
     people = [line.person for line in book.lines]
-    matching = matched(book.platform, people, record.hand_ins, trust_ids=trust_ids)
+    points: dict[str, _Points] = {}
+    matching = matched(book.platform, people, _whose(record, points), trust_ids=trust_ids)
     if not matching.of:
         strangers = [str(m.values["who"]) for m in matching.remarks if m.key.endswith("other_name")]
         key = "nobody_but_ids" if strangers else "nobody"
@@ -63,13 +65,13 @@ def fill(
     for place, hand_in in sorted(matching.of.items()):
         line = book.lines[place]
         before = number(line.row.value(book.place))
-        if why := _kept(record, hand_in, line, book.place):
+        theirs = points[hand_in.student]
+        if why := _kept(theirs, line, book.place):
             kept.setdefault(why, []).append(_shown(line))
             continue
-        points = Decimal(final_of(record.lab, hand_in))
-        text = _text(points * book.maximum / total, comma)
+        text = _text(Decimal(theirs.final) * book.maximum / total, comma)
         count += 1
-        late += late_penalty_of(record.lab, hand_in) > 0
+        late += theirs.late
         if number(text) != before:  # a cell that says so already may do it in its own way: 85.00
             values[book.sheet.cell(line.row, book.place)] = text
             replaced += before is not None
@@ -82,9 +84,30 @@ def fill(
     return Filled(book.sheet.changed(values), tuple(told), (*unfinished, *matching.remarks))
 
 
-def _kept(record: ClassRecord, hand_in: HandIn, line: Line, place: int) -> str:
+@dataclass(frozen=True)
+class _Points:
+    """What counts of a hand-in, whether lateness took something off, and whether it is open."""
+
+    final: float
+    late: bool
+    undecided: bool
+
+
+def _whose(record: ClassRecord, points: dict[str, _Points]) -> Iterator[HandIn]:
+    """The hand-ins, one by one, without all that does not say whose they are.
+
+    Their points go into ``points``: a class need not be in memory.
+    """
+    for hand_in in record.hand_ins:
+        undecided = score_of(record.lab, hand_in).undecided > 0
+        late = late_penalty_of(record.lab, hand_in) > 0
+        points[hand_in.student] = _Points(final_of(record.lab, hand_in), late, undecided)
+        yield HandIn(hand_in.student, (), origin=hand_in.origin)
+
+
+def _kept(points: _Points, line: Line, place: int) -> str:
     """Why a row stays as it is, as a message's name; empty where it is to be filled."""
-    if score_of(record.lab, hand_in).undecided:
+    if points.undecided:
         return "undecided"
     says = line.row.value(place)
     # Words are no grade that we know: a person has put them there, or the file is damaged.

@@ -1,1 +1,1 @@
-"""From a folder of hand-ins to records: intake, the engine, the score."""
+"""How a class is graded: the engine and its processes, journal, cases, shards, decisions."""

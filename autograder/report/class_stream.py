@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, AnyStr
 
+from autograder.course.one_by_one import OneByOne
 from autograder.course.records import ClassRecord, HandIn
 from autograder.report.record import from_json, hand_in_from_plain
 
@@ -16,6 +18,16 @@ _BEGIN = '"hand_ins": ['  # where the hand-ins begin, at the end of a line: one 
 
 def opened(folder: Path) -> tuple[ClassRecord, Iterator[HandIn]]:
     """``FOLDER/class.json``: the class without its hand-ins, and those one after the other.
+
+    Raises:
+        ValueError: see :func:`read`.
+    """
+    record = read(folder)
+    return replace(record, hand_ins=()), iter(record.hand_ins)
+
+
+def read(folder: Path) -> ClassRecord:
+    """``FOLDER/class.json``, whose hand-ins are read whenever one is looked at.
 
     A file that is formatted otherwise, by an older release, say, is read as a whole.
 
@@ -26,41 +38,58 @@ def opened(folder: Path) -> tuple[ClassRecord, Iterator[HandIn]]:
     path = folder / "class.json"
     try:
         with path.open(encoding="utf-8") as stream:
-            head = "".join(_head(stream))
+            head = "".join(_head(stream, _BEGIN))
             first = next(stream, "").strip().removesuffix(",")
         if not head.rstrip().endswith(_BEGIN) or first == "{":
-            whole = from_json(_parsed(path, path.read_text(encoding="utf-8")))
-            return replace(whole, hand_ins=()), iter(whole.hand_ins)
+            return from_json(_parsed(path, path.read_text(encoding="utf-8")))
+        hand_ins = StoredHandIns(path)
     except (OSError, UnicodeDecodeError) as error:
         text = error.strerror if isinstance(error, OSError) else f"damaged ({error})"
-        raise ValueError(f"{path}: {text}; give a folder that grade has written") from None
-    return from_json(_parsed(path, head + "]}")), _hand_ins(path)
+        raise ValueError(f"{path}: {text}; give the folder that grade has written") from None
+    return replace(from_json(_parsed(path, head + "]}")), hand_ins=hand_ins)
 
 
-def _head(stream: IO[str]) -> Iterator[str]:
+class StoredHandIns(OneByOne):
+    """The hand-ins of a ``class.json``, of which nothing but their places is kept.
+
+    Raises:
+        ValueError: the file ends too early, or a hand-in that is looked at is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._starts = array("Q")
+        with path.open("rb") as stream:
+            place = sum(map(len, _head(stream, _BEGIN.encode())))
+            for line in stream:
+                if line.strip().startswith(b"]"):
+                    return
+                self._starts.append(place)
+                place += len(line)
+        raise ValueError(f"{path}: damaged, it ends within the hand-ins; grade again")
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def _at(self, place: int) -> HandIn:
+        with self._path.open("rb") as stream:
+            stream.seek(self._starts[place])
+            line = stream.readline()
+        try:
+            return hand_in_from_plain(json.loads(line.strip().removesuffix(b",")))
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            told = f"{type(error).__name__}: {error}"[:200]
+            raise ValueError(
+                f"{self._path}: damaged in hand_ins[{place}] ({told}); grade again"
+            ) from None
+
+
+def _head(stream: IO[AnyStr], begin: AnyStr) -> Iterator[AnyStr]:
     """The lines up to where the hand-ins begin, or all of them."""
     for line in stream:
         yield line
-        if line.rstrip().endswith(_BEGIN):
+        if line.rstrip().endswith(begin):
             return
-
-
-def _hand_ins(path: Path) -> Iterator[HandIn]:
-    with path.open(encoding="utf-8") as stream:
-        for _ in _head(stream):
-            pass
-        for number, line in enumerate(stream):
-            text = line.strip().removesuffix(",")
-            if text.startswith("]"):
-                return
-            try:
-                yield hand_in_from_plain(json.loads(text))
-            except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-                told = f"{type(error).__name__}: {error}"[:200]
-                raise ValueError(
-                    f"{path}: damaged in hand_ins[{number}] ({told}); grade again"
-                ) from None
-    raise ValueError(f"{path}: damaged, it ends within the hand-ins; grade again")
 
 
 def _parsed(path: Path, text: str) -> Any:

@@ -7,14 +7,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from autograder.authoring import stubs
+from autograder.cli import student
 from autograder.cli.main import main
 from autograder.course import asked, labfile
 from autograder.course.labfile import ROOT
+from autograder.grading import prepare
+from autograder.grading.inputs import RealWeights
 from tests import hand_ins, warm
 from tests.warm import Run
 
@@ -82,7 +86,9 @@ def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
     assert all(name in done.stdout for name in commands)
 
 
-@pytest.mark.parametrize("arguments", [("grade", "--jobs", "x"), ("frobnicate",), ("test", "--lang", "fr")])
+@pytest.mark.parametrize(
+    "arguments", [("grade", "--jobs", "x"), ("frobnicate",), ("test", "--lang", "fr")]
+)
 def test_a_wrong_command_line_is_told(arguments: tuple[str, ...]) -> None:
     done = command(*arguments)
     assert done.status == 2 and "usage:" in done.stderr and "Traceback" not in done.stderr
@@ -257,3 +263,29 @@ def test_debug_reads_commands_of_a_debugger_in_the_process_of_pytest(tmp_path: P
     )  # fmt: skip
     assert done.returncode == 0 and "in process: True" in done.stdout
     assert "('sum', 42)" in done.stdout and "(Pdb)" in done.stdout
+
+
+def test_what_real_weights_are_compared_with_is_gone_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Path] = []
+
+    def built(lab: str, folder: Path, weights: str) -> RealWeights:
+        made.append(folder)
+        (folder / "real.safetensors").write_bytes(b"expected")
+        if weights == "none":
+            raise prepare.PrepareError("no such weights")
+        return RealWeights(folder / "real.safetensors", folder, (), 0)
+
+    def interrupted(*arguments: object, real: RealWeights | None, **more: object) -> int:
+        assert real is None or real.cases.exists()
+        if real is not None:
+            raise KeyboardInterrupt
+        return 0
+
+    monkeypatch.setattr(prepare, "real_weights", built)
+    monkeypatch.setattr(student, "test", interrupted)
+    assert main(["test", "--lab", "2", "--weights", "none"]) == 0
+    with suppress(KeyboardInterrupt):
+        main(["test", "--lab", "2", "--weights", "some"])
+    assert len(made) == 2 and not any(folder.exists() for folder in made)
