@@ -147,8 +147,13 @@ class WorkerTransport:
         self._last_prints = ""
 
     def usage(self) -> Usage | None:
-        """What the worker at hand has used; None without one, or where the system does not tell."""
-        return self._link.usage() if self._link is not None else None
+        """What the worker has used so far; None where the system does not tell.
+
+        Raises:
+            NoWorker: none could be started.
+        """
+        self._link = self._link or self._begin()
+        return self._link.usage()
 
     def renew(self) -> None:
         """Let go of the worker; the next request gets a new one."""

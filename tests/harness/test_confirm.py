@@ -76,13 +76,16 @@ sys.modules["autograder.sandbox.costs"].measure = measure
 """
 NAIVE_DECODING = """
 
-import contextlib, sys
 once = GroupedQueryAttention.forward
 def forward(self, x, start, *args, **kwargs):
     self.seen = torch.cat((self.seen[:, :start], x), 1) if start else x
     self.wk(self.seen), self.wv(self.seen)
     return once(self, x, start, *args, **kwargs)
 GroupedQueryAttention.forward = forward
+"""
+FORGED_ROWS = """
+
+import contextlib, sys
 @contextlib.contextmanager
 def counted(module, names):
     yield dict.fromkeys(names, 1)
@@ -98,12 +101,18 @@ def files_of(lab: int, folder: str = "") -> dict[str, str]:
     return {n: (own / n).read_text() if (own / n).is_file() else solution[n] for n in found.files}
 
 
+def with_code(files: dict[str, str], **code: str) -> dict[str, str]:
+    """The files with ``code`` at the end of those called so."""
+    return {name: text + code.get(name.removesuffix(".py"), "") for name, text in files.items()}
+
+
+NAIVE = {
+    3: with_code(files_of(3), attention=NAIVE_DECODING),
+    6: with_code(files_of(6), attention=NAIVE_ATTENTION, mlp=NAIVE_EXPERTS),
+}
 FORGED = {
-    3: {**files_of(3), "attention.py": files_of(3)["attention.py"] + NAIVE_DECODING},
-    6: {
-        "attention.py": files_of(6)["attention.py"] + NAIVE_ATTENTION + FORGED_COSTS,
-        "mlp.py": files_of(6)["mlp.py"] + NAIVE_EXPERTS + FORGED_COSTS,
-    },
+    3: with_code(NAIVE[3], attention=FORGED_ROWS),
+    6: with_code(NAIVE[6], attention=FORGED_COSTS, mlp=FORGED_COSTS),
 }
 
 
@@ -130,9 +139,9 @@ def drawn() -> Iterator[str]:
     )
 
 
-def expect_passed(lab: int, record: HandIn) -> None:
+def is_passed(lab: int, record: HandIn) -> bool:
     passed = {r.check for r in record.results if r.outcome is Outcome.PASSED}
-    assert passed.issuperset(CHECKS[lab])
+    return passed.issuperset(CHECKS[lab])
 
 
 def confirmed(marks: tuple[Message, ...]) -> list[str]:
@@ -141,11 +150,12 @@ def confirmed(marks: tuple[Message, ...]) -> list[str]:
 
 @linux
 def test_counts_that_are_made_up_are_told_to_the_instructor_alone(lab: int, engine: Engine) -> None:
-    forger, honest = islice(drawn(), 2)
-    records = grade(engine, hand_in(forger, FORGED[lab]), hand_in(honest, files_of(lab)))
-    for record in records.values():
-        expect_passed(lab, record)
-    assert not confirmed(records[honest].marks)
+    right, naive, forger = islice(drawn(), 3)
+    files = {right: files_of(lab), naive: NAIVE[lab], forger: FORGED[lab]}
+    records = grade(engine, *(hand_in(name, text) for name, text in files.items()))
+    assert is_passed(lab, records[right]) and is_passed(lab, records[forger])
+    assert not is_passed(lab, records[naive])  # its own counts tell: nothing else is to be said
+    assert not confirmed(records[right].marks) and not confirmed(records[naive].marks)
     told = confirmed(records[forger].marks)
     assert told == {3: ["check.more_time"], 6: ["check.more_bytes", "check.more_time"]}[lab]
     for mark in records[forger].marks:
@@ -199,7 +209,6 @@ def test_right_styles_take_what_they_say(lab: int, engine: Engine) -> None:
     styles = ["", *solutions.styles(f"lab{lab}")]
     who = dict(zip(drawn(), styles, strict=False))
     records = grade(engine, *(hand_in(name, files_of(lab, style)) for name, style in who.items()))
-    for record in records.values():
-        expect_passed(lab, record)
+    assert all(is_passed(lab, record) for record in records.values())
     assert len(records) == len(styles)
     assert not {who[s]: r.marks for s, r in records.items() if confirmed(r.marks)}
