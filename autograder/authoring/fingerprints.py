@@ -21,11 +21,14 @@ from autograder.diagnosis.misconceptions import MisconceptionError
 from autograder.diagnosis.short import shortened
 from autograder.harness.collected import collect
 
+_NO_CHECKS = ("probes.py", "confirmations.py")
+
 
 def made_of(place: Place) -> str:
     """Hash of everything that fingerprints are made from, but for the libraries."""
     solution = [*(place.solution / name for name in place.lab.files), place.misconceptions]
-    checks = sorted(p for p in (place.folder / "checks").glob("*.py") if p.name != "probes.py")
+    files = (place.folder / "checks").glob("*.py")
+    checks = sorted(path for path in files if path.name not in _NO_CHECKS)
     told = hashlib.sha256(b"%d" % VERSION)
     for path in (*solution, *checks, place.folder / "lab.toml", place.cases):
         told.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())

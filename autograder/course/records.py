@@ -258,6 +258,10 @@ class Override:
     looked_at: bool = False
 
 
+# Two numbers that disagree: read by a student they would be an accusation.
+INSTRUCTORS_ONLY = frozenset(("check.more_bytes", "check.more_time"))
+
+
 @dataclass(frozen=True)
 class HandIn:
     """The graded record of one hand-in; ``marks`` are reasons for a human to look at it.
@@ -274,6 +278,11 @@ class HandIn:
     overrides: tuple[Override, ...] = ()
     findings: tuple[Finding, ...] = ()
     lateness: Lateness | None = None
+
+    @property
+    def shown_marks(self) -> tuple[Message, ...]:
+        """The marks that the student reads, too; the others are for the instructor alone."""
+        return tuple(mark for mark in self.marks if mark.key not in INSTRUCTORS_ONLY)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ QUIET = ("--assert=plain", "--capture=no", *(f"-pno:{name}" for name in WITHOUT)
 def arguments(folder: Path, more: Sequence[str] = ()) -> list[str]:
     """What pytest is called with to collect the lab in ``folder``."""
     isolated = ["-c", os.devnull, "--rootdir", str(folder), "--import-mode=importlib"]
-    isolated += ["-o", "python_files=test_*.py probes.py", "-o", "python_functions=test_ probe_"]
+    isolated += ["-o", "python_files=test_*.py probes.py confirmations.py"]
+    isolated += ["-o", "python_functions=test_ probe_ confirm_"]
     lab = [str(folder / "checks"), "--lab-folder", str(folder), *more]
     return [*QUIET, *isolated, *lab]
 
@@ -33,12 +34,15 @@ def plan_of(
     lab = plugin.lab_of(session.config)
     trials: dict[str, list[Trial]] = {check.name: [] for check in lab.checks}
     probes: dict[str, list[Trial]] = {exercise.id: [] for exercise in lab.exercises}
+    confirmations: dict[tuple[str, ...], Trial] = {}
     for item in session.items:
         case = plugin.case_of(item)
         if case is not None and isinstance(item, pytest.Function):
             name, exercise = item.originalname, plugin.probed(item)
             trial = Trial(name, case, item.obj, guard(item))
-            if not exercise:
+            if confirmed := plugin.confirmed(item):
+                confirmations.setdefault(confirmed, trial)  # one case is enough
+            elif not exercise:
                 trials[name].append(trial)
             elif not case.hidden:  # what is said of them is shown
                 probes[exercise].append(trial)
@@ -46,6 +50,7 @@ def plan_of(
         lab,
         {name: tuple(found) for name, found in trials.items()},
         {name: tuple(found) for name, found in probes.items() if found},
+        confirmations,
     )
 
 

@@ -12,7 +12,7 @@ from autograder.course.plain import (
     message_to_plain,
     result_to_plain,
 )
-from autograder.harness import explain, marks, replay
+from autograder.harness import confirm, explain, marks, replay
 from autograder.harness.diagnose import Known, findings
 from autograder.harness.plan import Plan
 from autograder.harness.runner import Runner
@@ -62,6 +62,9 @@ def judged(
         if request["replay"] and (unread or replay.wanted(files, request["order"])):
             by_name = {result.check: result for result in results}
             found += replay.changed(plan, by_name, worker, request["order"])
+        if request["replay"] and confirm.wanted(found, request["order"]):
+            with worker.aside():
+                found += confirm.disagreements(plan, results, worker)
         results = explain.of_files(lab, request["files"], results)
         if isinstance(transport, KeepingTransport):
             runner.ask_the_rest()

@@ -65,13 +65,15 @@ class Habits:
 class Plan:
     """All trials of a lab by check, collected once and run for every hand-in.
 
-    ``probes``, by exercise, are asked where no mistake is recognised. ``habits`` grow from hand-in
-    to hand-in.
+    ``probes``, by exercise, are asked where no mistake is recognised. ``confirmations``, by the
+    checks whose counts they confirm, are asked as :mod:`confirm` decides. ``habits`` grow from
+    hand-in to hand-in.
     """
 
     lab: Lab
     trials: dict[str, tuple[Trial, ...]]
     probes: dict[str, tuple[Trial, ...]] = field(default_factory=dict)
+    confirmations: dict[tuple[str, ...], Trial] = field(default_factory=dict)
     habits: Habits = field(default_factory=Habits)
 
     def split(self, *, hidden: bool) -> dict[str, tuple[Trial, ...]]:

@@ -46,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read the lab and its cases once."""
     config.addinivalue_line("markers", "cases(*recipes): the recipes whose cases a check runs on")
     config.addinivalue_line("markers", "probe(exercise): what a property is asked for")
+    config.addinivalue_line("markers", "confirms(*checks): whose counts are asked about again")
     folder = config.getoption("--lab-folder")
     if not folder:
         return
@@ -89,14 +90,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = only.split(",") if only else [check.name for check in lab_of(config).checks]
     order = {name: number for number, name in enumerate(wanted)}
     kept = [i for i in items if case_of(i) is not None and _name(i) in order]
-    probes = [i for i in items if case_of(i) is not None and probed(i) and not only]
-    items[:] = [*sorted(kept, key=lambda item: order[_name(item)]), *probes]
+    others = [i for i in items if case_of(i) is not None and (probed(i) or confirmed(i))]
+    others = [] if only else others
+    items[:] = [*sorted(kept, key=lambda item: order[_name(item)]), *others]
 
 
 def probed(item: pytest.Item) -> str:
     """The exercise that a probe is for; empty for a check."""
     mark = item.get_closest_marker("probe")
     return str(mark.args[0]) if mark else ""
+
+
+def confirmed(item: pytest.Item) -> tuple[str, ...]:
+    """The checks whose counts a confirmation is for; none for a check."""
+    mark = item.get_closest_marker("confirms")
+    return tuple(map(str, mark.args)) if mark else ()
 
 
 def _name(item: pytest.Item) -> str:

@@ -56,7 +56,7 @@ def scoreboard(
     if len(rows) < len(record.lab.exercises):
         hidden = None  # the number is that of all exercises
     end = ["", *_total(rows, hidden, language), *next_lines(record, rows, following, language)]
-    end += [render(mark, language) for mark in record.hand_ins[0].marks]
+    end += [render(mark, language) for mark in record.hand_ins[0].shown_marks]
     end.append(_say("isolation_short", language, level=record.isolation.level))
     told = _Told(open_rows[0] if open_rows else None, language)
     lines = [text for row in rows for text in told.row(row)]

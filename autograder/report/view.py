@@ -182,7 +182,7 @@ def student_view(
         families=_families(lab, hand_in, language),
         about=_about(hand_in, language, quote),
         notes=tuple(sentence(note, language, quote) for note in hand_in.notes),
-        marks=tuple(sentence(mark, language, quote) for mark in hand_in.marks),
+        marks=tuple(sentence(mark, language, quote) for mark in hand_in.shown_marks),
         late=late_line(lab, hand_in, language),
         broken=tuple(_broken(one, language, quote) for one in broken),
         decided=_decisions(hand_in, "", "", language, quote),

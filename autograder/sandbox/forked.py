@@ -8,9 +8,19 @@ import select
 import socket
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from autograder.sandbox.framing import WireError, frame, frame_length
-from autograder.sandbox.link import MAX_PRINTS, Budget, Link, NoWorker, Prints, WorkerLost, ended
+from autograder.sandbox.link import (
+    MAX_PRINTS,
+    Budget,
+    Link,
+    NoWorker,
+    Prints,
+    Usage,
+    WorkerLost,
+    ended,
+)
 from autograder.sandbox.rlimits import CPU_BACKSTOP_SECONDS
 
 START_SECONDS = 120  # a zygote that still imports torch answers when it is done
@@ -34,6 +44,7 @@ class ForkedLink(Link):
             pid = self._asked(control)
         if pid is None:
             raise NoWorker(f"no room for one more process in {sum(PAUSES):.0f} s")
+        self._status_file = Path(f"/proc/{pid}/status")
         # The kernel's per-process CPU clock, as clock_getcpuclockid(3) encodes it.
         self._clock = (~pid << 3) | 2
         self._channel.setblocking(False)
@@ -143,6 +154,16 @@ class ForkedLink(Link):
         with suppress(WorkerLost):  # too much; the next request will say so
             self._drain()
         return self._prints.take()
+
+    def usage(self) -> Usage | None:
+        """By the worker's CPU clock and its status in ``/proc``, neither of which it can write."""
+        try:
+            lines = self._status_file.read_text().splitlines()
+            fields = dict(line.split(":", 1) for line in lines)
+            resident, highest = (int(fields[name].split()[0]) for name in ("VmRSS", "VmHWM"))
+        except (OSError, ValueError, LookupError):  # it has ended, or /proc is closed to us
+            return None
+        return Usage(self._cpu(), resident << 10, highest << 10)
 
     def close(self) -> None:
         """Hang up: the zygote kills and reaps the worker."""

@@ -20,6 +20,15 @@ class Budget:
     wall_seconds: float
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What the system says of a worker: CPU seconds, and bytes of memory, now and at most."""
+
+    cpu_seconds: float
+    resident: int
+    highest: int
+
+
 class WorkerLost(Exception):
     """The worker is gone.
 
@@ -70,6 +79,10 @@ class Link(Protocol):
 
     def take_prints(self) -> str:
         """What student code printed since the last call."""
+
+    def usage(self) -> Usage | None:
+        """What the worker has used so far; None where the system does not tell."""
+        return None
 
     def close(self) -> None:
         """End the worker."""

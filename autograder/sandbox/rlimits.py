@@ -6,6 +6,7 @@ Source: getrlimit(2). The stack is left alone: it is also the size of every thre
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import re
@@ -21,6 +22,7 @@ if sys.platform != "win32":
 # Enough for lazy imports beside the inherited pipes.
 _OPEN_FILES = 128
 _THREADS = re.compile(rb"(?s)\nUid:\t(\d+).*?\nThreads:\t(\d+)")
+_MMAP_THRESHOLD, _RETURNED = -3, 1 << 18  # of mallopt(3), in glibc; bytes
 CPU_BACKSTOP_SECONDS = 600  # of a worker; the deadline per check is far below this
 
 
@@ -147,3 +149,14 @@ def _room(limit: int) -> int:
 def _untouchable(size: int) -> mmap.mmap:
     """Address space without memory behind it (no access, so nothing is ever committed)."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0)
+
+
+def return_memory() -> bool:
+    """Have larger pieces of memory returned as soon as they are freed; True if that took.
+
+    As a rule they stay, which is faster, and their holes make a peak several times as high.
+    """
+    try:
+        return bool(ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _RETURNED))
+    except (OSError, AttributeError, TypeError):  # a library of another kind
+        return False

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from autograder.course.records import Limits
 from autograder.sandbox.ahead import Ahead, LostUnasked, Question
 from autograder.sandbox.framing import WireError
-from autograder.sandbox.link import Budget, Link, NoWorker, Starter, WorkerLost
+from autograder.sandbox.link import Budget, Link, NoWorker, Starter, Usage, WorkerLost
 from autograder.sandbox.ranks import Gang, Met, Request
 from autograder.sandbox.wire import Tensor, pack, unpack
 
@@ -70,6 +70,7 @@ class WorkerTransport:
         self.ahead = Ahead(self._budget)
         self.gang = Gang(self._begin, self._budget)  # workers that are ranks together
         self._last_prints = ""  # of a worker that is gone
+        self._exact = False
         self.lost = 0
         self.raw = b""  # the last reply, as it came
         self.layers: tuple[str, ...] = ()
@@ -145,6 +146,15 @@ class WorkerTransport:
         self.lost -= 1
         self._last_prints = ""
 
+    def usage(self) -> Usage | None:
+        """What the worker has used so far; None where the system does not tell.
+
+        Raises:
+            NoWorker: none could be started.
+        """
+        self._link = self._link or self._begin()
+        return self._link.usage()
+
     def renew(self) -> None:
         """Let go of the worker; the next request gets a new one."""
         self.gang.close()
@@ -153,6 +163,17 @@ class WorkerTransport:
             self._link = None
             self._sent.clear()
             self.ahead.forget()
+
+    @contextmanager
+    def exact(self) -> Iterator[None]:
+        """Workers of their own, whose memory at most is what they had alive at most."""
+        self.renew()
+        self._exact = True
+        try:
+            yield
+        finally:
+            self._exact = False
+            self.renew()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -181,6 +202,7 @@ class WorkerTransport:
             "sources": dict(self._sources.files),
             "paths": dict(self._sources.paths),
             "given": list(self._sources.given),
+            "exact": self._exact,
         }
         lost: WorkerLost | None = None
         said = ""

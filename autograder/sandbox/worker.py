@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from autograder.sandbox import collective
+from autograder.sandbox import collective, rlimits
 from autograder.sandbox.framing import frame, frame_length
 from autograder.sandbox.session import Session
 from autograder.sandbox.wire import Tensor, pack, unpack_trusted
@@ -45,6 +45,8 @@ def serve(
         if "sources" in request:
             if request["given"] is not None:
                 _keep_given(request["given"])
+            if request.get("exact"):
+                rlimits.return_memory()
             seed = request.get("seed", 0)
             session = Session(request["sources"], request["paths"], seed=seed)
             reply: tuple[dict[str, Any], dict[str, Any]] = ({"layers": list(layers)}, {})
