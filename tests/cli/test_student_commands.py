@@ -82,7 +82,9 @@ def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
     assert all(name in done.stdout for name in commands)
 
 
-@pytest.mark.parametrize("arguments", [("grade", "--jobs", "x"), ("frobnicate",), ("test", "--lang", "fr")])
+@pytest.mark.parametrize(
+    "arguments", [("grade", "--jobs", "x"), ("frobnicate",), ("test", "--lang", "fr")]
+)
 def test_a_wrong_command_line_is_told(arguments: tuple[str, ...]) -> None:
     done = command(*arguments)
     assert done.status == 2 and "usage:" in done.stderr and "Traceback" not in done.stderr
