@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from autograder.course import labfile
 from autograder.course.records import Misconception, Text
 from autograder.diagnosis.misconceptions import (
     Catalogue,
@@ -194,3 +196,10 @@ def test_apply_needs_the_file_and_keeps_the_sources(tmp_path: Path) -> None:
     sources = {"attention.py": "a triu(1) b", "mlp.py": "c"}
     assert apply(one, sources) == {"attention.py": "a triu(2) b", "mlp.py": "c"}
     assert sources["attention.py"] == "a triu(1) b"
+
+
+def test_files_that_a_catalogue_names_are_there() -> None:
+    named = re.compile(r"\b(?:autograder|labs|solutions|student|tests)/[\w./-]+\.(?:md|py|toml)\b")
+    for path in sorted(labfile.SOLUTIONS.glob("*/misconceptions.toml")):
+        for name in named.findall(path.read_text(encoding="utf-8")):
+            assert (labfile.ROOT / name).is_file(), f"{path.parent.name}: {name}"
