@@ -120,10 +120,10 @@ $(PY):
 	@echo "$(VENV): no environment; make setup VENV=$(VENV) makes one there" >&2; exit 2
 
 has-core: | $(PY)
-	@$(SAID) $(PY) -m autograder.cli.doctor_facts chat
+	@$(SAID) $(PY) -m autograder.doctor.machine chat
 
 has-notebooks: | $(PY)
-	@$(SAID) $(PY) -m autograder.cli.doctor_facts chat notebooks
+	@$(SAID) $(PY) -m autograder.doctor.machine chat notebooks
 
 setup:
 	@test -x "$(PY)" || $(PYTHON) -m venv "$(VENV)"
@@ -132,7 +132,7 @@ setup:
 
 # <instructors>
 has-dev: | $(PY)
-	@$(SAID) $(PY) -m autograder.cli.doctor_facts dev
+	@$(SAID) $(PY) -m autograder.doctor.machine dev
 
 setup-dev: setup
 	$(INSTALL) -e ".[dev]"
@@ -267,7 +267,7 @@ soak: $(READY_DEV)
 	@$(PY) benchmarks/soak.py
 
 compat: $(READY_DEV)
-	$(PY) -m autograder.reference.compat
+	$(PY) -m tools.compat
 
 clean:
 	rm -rf graded-demo .recordings .hints.json .spot.json .hypothesis .pytest_cache .mypy_cache .ruff_cache

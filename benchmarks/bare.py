@@ -1,6 +1,6 @@
 """A pytest plugin that times the bare calls: what no grader can go below.
 
-``python -m pytest CHECKS -p autograder.harness.plugin -p benchmarks.bare --bare-out FILE …``
+``python -m pytest CHECKS -p autograder.checks.plugin -p benchmarks.bare --bare-out FILE …``
 lets grading's own runner ask a hand-in everything, writes the steps down, and replays them in
 this warm process: constructors, strict loads and calls, all inputs decoded beforehand. Then
 pytest runs its items, and what they ask is counted too.
@@ -17,18 +17,18 @@ from typing import Any
 
 import pytest
 
-from autograder.course.load_lab import read_sources
-from autograder.harness import plugin
-from autograder.harness.plan import Plan, Trial
-from autograder.harness.runner import Runner
+from autograder.checks import plugin
+from autograder.checks.plan import Plan, Trial
+from autograder.judge.runner import Runner
 from autograder.reference.cases import Case
-from autograder.sandbox import collective
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.ranks import Met, Request
-from autograder.sandbox.session import Session
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Reply, Sources
-from autograder.sandbox.wire import Tensor
+from autograder.wire.messages import Tensor
+from autograder.worker import collective
+from autograder.worker.loader import read_sources
+from autograder.worker.session import Session
 from benchmarks.replay import Call, calls, replay
 
 _counts: dict[str, Counter[str]] = {"runner": Counter(), "pytest": Counter()}

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # run as a script, from any folder
 
 from autograder.course import labfile  # noqa: E402
-from autograder.grading.versions import versions  # noqa: E402
+from autograder.grading.judge_process import versions  # noqa: E402
 from benchmarks import hand_ins, measure  # noqa: E402
 from benchmarks.sides import BenchmarkError, Sides  # noqa: E402
 

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.records import Submission
-from autograder.grading.engine import Engine, Options
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options
+from autograder.worker.loader import read_sources
 from benchmarks import hand_ins, measure
 
 SMALL, LARGE = 20, 80

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from autograder.course.labfile import ROOT, SOLUTIONS
-from autograder.course.load_lab import read_sources
 from autograder.course.records import Lab
 from autograder.diagnosis import misconceptions
+from autograder.worker.loader import read_sources
 
 KINDS = ("right", "wrong", "stub")
 SHARES = {"right": 0.6, "wrong": 0.3, "stub": 0.1}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.harness import plugin
+from autograder.checks import plugin
 from autograder.reference import hf
 from autograder.reference.cases import Case
 from autograder.reference.compare import LIMITS, difference
-from autograder.sandbox.values import to_torch
+from autograder.worker.values import to_torch
 from labs.given.config import Qwen3Config
 
 

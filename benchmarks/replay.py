@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from autograder.sandbox.values import decode, to_torch
-from autograder.sandbox.wire import Tensor
+from autograder.wire.messages import Tensor
+from autograder.worker.values import decode, to_torch
 from labs.given.config import Qwen3Config
 
 Objects = dict[int, Any]
@@ -35,7 +35,7 @@ def calls(
     """What a request asked, as direct calls.
 
     Args:
-        request: of ``autograder.sandbox.session``.
+        request: of ``autograder.worker.session``.
         tensors: those of the request.
         find: the student's ``"file.name"``.
         reply: what it gave; a step that raised is to raise again, and none follows it.

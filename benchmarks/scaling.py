@@ -27,14 +27,14 @@ sys.path.insert(0, str(ROOT))  # run as a script, from any folder
 from autograder.course import labfile  # noqa: E402
 from autograder.course.records import Lab  # noqa: E402
 from autograder.grading import journal  # noqa: E402
-from autograder.grading.versions import versions  # noqa: E402
+from autograder.grading.judge_process import versions  # noqa: E402
 from benchmarks import hand_ins, measure  # noqa: E402
 
 BARS = {"scaling_10000_over_100": 1.1, "peak_memory_10000_over_100": 1.1}
 SIZES = (100, 1000, 10000)
 CORES = 2  # of the runs whose figures are held against the bars
 EVERY = 0.2  # seconds between two looks at the processes
-KINDS = {"harness.judge": "judge", "sandbox.zygote": "zygote"}
+KINDS = {"judge.main": "judge", "worker.zygote": "zygote"}
 PYTHON = sys.executable
 
 

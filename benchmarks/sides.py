@@ -12,7 +12,7 @@ from typing import Any
 
 from autograder.course.labfile import ROOT, SOLUTIONS
 from autograder.course.records import Lab
-from autograder.grading import secret
+from autograder.grading import hidden_cases
 from benchmarks import hand_ins, watching
 from benchmarks.measure import Run, run
 
@@ -126,7 +126,7 @@ class Sides:
     def reference(self) -> float:
         """The process that builds the hidden cases, by itself; CPU seconds."""
         out = self._folder / "reference.safetensors"
-        key = secret.find(self._secret, self._folder).hex()
+        key = hidden_cases.find(self._secret, self._folder).hex()
         command = [PYTHON, "-m", "autograder.reference.build", "hidden"]
         return run([*command, self._lab.name, str(out)], stdin=key + "\n").cpu
 
@@ -156,7 +156,7 @@ class Sides:
 
     def _pytest(self, hand_in: Path) -> list[str]:
         command = [PYTHON, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
-        command += [str(self._lab.folder / "checks"), "-p", "autograder.harness.plugin"]
+        command += [str(self._lab.folder / "checks"), "-p", "autograder.checks.plugin"]
         command += ["--lab-folder", str(self._lab.folder), "--hidden-cases", str(self._hidden)]
         command += ["--only", ",".join(self._only)] if self._only else []
         return [*command, "--hand-in", str(hand_in), "--rootdir", str(ROOT)]

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # run as a script, from any folder
 
 from autograder.course import labfile  # noqa: E402
-from autograder.grading.versions import versions  # noqa: E402
+from autograder.grading.judge_process import versions  # noqa: E402
 from benchmarks import hand_ins, measure  # noqa: E402
 
 EVERY = 0.5  # seconds between two looks
@@ -106,7 +106,7 @@ def _look(command: int) -> dict[str, float]:
     kinds = {"command": [command]}
     for child in children[command]:
         line = _read(child, "cmdline")
-        kind = "judge" if "harness.judge" in line else "zygote" if "sandbox.zygote" in line else ""
+        kind = "judge" if "judge.main" in line else "zygote" if "worker.zygote" in line else ""
         if kind:
             kinds[kind] = [child]
     if len(kinds) < 3:

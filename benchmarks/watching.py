@@ -11,8 +11,8 @@ from statistics import median
 from typing import IO
 
 from autograder.course.labfile import ROOT, SOLUTIONS
-from autograder.course.load_lab import read_sources
 from autograder.course.records import Lab
+from autograder.worker.loader import read_sources
 
 SAVES = 5
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}

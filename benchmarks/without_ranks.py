@@ -9,15 +9,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from autograder.cli import class_run
 from autograder.cli.main import main as program
-from autograder.grading.engine import Options
+from autograder.grading import run
+from autograder.grading.judge_process import Options
 
 
 def main(argv: Sequence[str]) -> int:
     """The exit status of the command."""
     checks, *command = argv
-    vars(class_run)["Options"] = partial(Options, checks=tuple(checks.split(",")))
+    vars(run)["Options"] = partial(Options, checks=tuple(checks.split(",")))
     return program(command)
 
 

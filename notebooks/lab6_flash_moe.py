@@ -25,7 +25,7 @@ from autograder.cli.notebook import verdict, your_code
 
 plt.rcParams["figure.constrained_layout.use"] = True
 
-from autograder.sandbox.costs import measure  # what the checks count with: live bytes, FLOPs
+from autograder.worker.costs import measure  # what the checks count with: live bytes, FLOPs
 
 
 def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from autograder.course.messages import render
 from autograder.course.records import Lab, Limits, Submission, Text
-from autograder.intake import Entry, find, read
+from autograder.intake.listing import find
+from autograder.intake.reading import read
+from autograder.intake.tree import Entry
 
 LAB = Lab(
     "lab2", Path("lab2"), Text("Lab", "实验"), ("attention.py", "mlp.py"), (), (), Limits(), ()

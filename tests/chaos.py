@@ -66,9 +66,9 @@ def tree(pid: int) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {kind: [] for kind in KINDS}
     for child in children[pid]:
         line = hand_ins.commands(child)
-        if "autograder.harness.judge" in line:
+        if "autograder.judge.main" in line:
             found["judge"] += [child, *children[child]]
-        elif "sandbox.zygote" in line:
+        elif "worker.zygote" in line:
             found["zygote"].append(child)
             found["worker"] += children[child]
     found["cli"] = [pid]

@@ -29,7 +29,7 @@ _TOGETHER = {
         r"|student_commands|watch)\.|tests/exports/test_(books|feedback|people|whole_way)\."
     ),
     "engines": re.compile(
-        r"tests/(sandbox/test_(ahead|links)|harness/test_(diagnose|replay)"
+        r"tests/(sandbox/test_(prefetcher|links)|judge/test_(diagnose|replay)"
         r"|grading/test_(engine|hostile|kept|lab1))\."
     ),
 }

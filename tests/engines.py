@@ -18,8 +18,9 @@ from pathlib import Path
 
 from autograder.course import labfile
 from autograder.course.records import Lab
-from autograder.grading import prepare
-from autograder.grading.engine import Engine, Options
+from autograder.grading import hidden_cases as grading_hidden_cases
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options
 from tests import tiny_lab
 from tests.hand_ins import STAYING, children
 
@@ -71,7 +72,7 @@ def folder() -> Path:
 @cache
 def hidden_cases(lab: str, secret: bytes) -> Path:
     """The file of the hidden cases of a lab for a secret; nobody may change it."""
-    return prepare.hidden_cases(lab, folder(), secret)
+    return grading_hidden_cases.hidden_cases(lab, folder(), secret)
 
 
 def fill(out: Path, lab: str, secret: str) -> None:

@@ -145,7 +145,7 @@ def nothing_left_behind(seconds: float = 10, *, judges: bool = False) -> Iterato
     while time.monotonic() < deadline:
         staying = set().union(*(pids() for pids in STAYING))
         left = [commands(pid) for pid in descendants() - before - staying]
-        left = [line for line in left if not (judges and "autograder.harness.judge" in line)]
+        left = [line for line in left if not (judges and "autograder.judge.main" in line)]
         if not left:
             return
         time.sleep(0.02)

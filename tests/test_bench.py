@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
+from autograder.worker.loader import read_sources
 from benchmarks import bench, hand_ins
 
 LAB = labfile.load(labfile.find_lab("2"))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from autograder.checks.plan import collect
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
-from autograder.harness.collected import collect
+from autograder.worker.loader import read_sources
 from benchmarks.others import ask, hostile
 from benchmarks.others.sides import name_of, points_of
 from benchmarks.others.table import BEGIN, END, Row, put, table

@@ -13,9 +13,9 @@ from tokenizers import Tokenizer
 
 from autograder.cli.chat import run
 from autograder.course import labfile
-from autograder.course.load_lab import StudentModules, read_sources
 from autograder.reference import oracle_model
-from autograder.sandbox import mapped
+from autograder.worker import real_weights
+from autograder.worker.loader import StudentModules, read_sources
 from labs.given.config import Qwen3Config
 
 TINY = labfile.LABS / "given" / "tiny_qwen3"
@@ -81,7 +81,7 @@ def test_what_breaks_is_said_in_words(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_the_tiny_checkpoint_has_the_logits_of_the_reference() -> None:
     config = Qwen3Config.from_json(TINY / "config.json")
-    weights = {name: weight.float() for name, weight in mapped.read(TINY, "").items()}
+    weights = {name: weight.float() for name, weight in real_weights.read(TINY, "").items()}
     ids = torch.tensor([Tokenizer.from_file(str(TINY / "tokenizer.json")).encode("The whale").ids])
     with torch.no_grad():
         assert error(loaded(TINY)(ids), oracle_model.logits(config, weights, ids)) <= 1e-5

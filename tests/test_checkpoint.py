@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import nn
 
-from autograder.authoring import tiny_qwen3, tiny_qwen3_card
 from labs.given.checkpoint import CheckpointError, load_model, read_config
+from tools import tiny_qwen3
 
 ROOT = Path(__file__).resolve().parents[1]
 TINY = ROOT / "labs" / "given" / "tiny_qwen3"
@@ -74,7 +74,7 @@ def test_tiny_checkpoint_gives_the_logits_of_transformers() -> None:
 
 def test_a_wrong_attention_would_be_seen() -> None:
     """The comparison above can fail: one mistake that leaves the text fluent shows in it."""
-    names = tiny_qwen3_card.patched(tiny_qwen3_card.VARIANTS["q_norm and k_norm after RoPE"])
+    names = tiny_qwen3.patched(tiny_qwen3.VARIANTS["q_norm and k_norm after RoPE"])
     wrong = load_model(TINY, names["Qwen3Attention"], names["Qwen3MLP"])
     tokens = _held_out()[None, :150]
     with torch.no_grad():
@@ -124,8 +124,8 @@ def test_weights_are_bfloat16_and_the_folder_is_small() -> None:
 
 
 @cache
-def _measured(variant: str) -> tiny_qwen3_card.Row:
-    return tiny_qwen3_card.measure(TINY, variant)
+def _measured(variant: str) -> tiny_qwen3.Row:
+    return tiny_qwen3.measure(TINY, variant)
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_bits_per_byte_are_as_good_as_the_card_says() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(tiny_qwen3_card.VARIANTS))
+@pytest.mark.parametrize("name", list(tiny_qwen3.VARIANTS))
 def test_mistakes_cost_what_the_card_says(name: str) -> None:
     factor = _measured(name).perplexity / _measured("right").perplexity
     card = (TINY / "README.md").read_text(encoding="utf-8")

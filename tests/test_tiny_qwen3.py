@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from autograder.authoring import tiny_qwen3, tiny_qwen3_card
-from autograder.authoring.bits_per_byte import bits_per_byte
+from tools import tiny_qwen3
+from tools.tiny_qwen3 import bits_per_byte
 
 TEXT = "CHAPTER 1. A.\n\nCall me\nIshmael—\nor so.\n\n     O verse,\n     stay.\n\n\n"
 TEXT += "CHAPTER 2. B.\n\nx\n"
@@ -67,12 +67,12 @@ def test_one_step_of_training_leaves_a_checkpoint_and_its_card(tmp_path: Path) -
     theirs = AutoModelForCausalLM.from_pretrained(out, torch_dtype=torch.float32)
     parameters = json.loads((out / "training.json").read_text(encoding="utf-8"))["parameters"]
     assert sum(p.numel() for p in theirs.parameters()) == parameters
-    card = tiny_qwen3_card.card(out)
+    card = tiny_qwen3.card(out)
     rows = [line for line in card.split("\n") if line.startswith("| ") and line.count("|") == 4]
-    assert [row.split(" | ")[0][2:] for row in rows[1:]] == list(tiny_qwen3_card.VARIANTS)
+    assert [row.split(" | ")[0][2:] for row in rows[1:]] == list(tiny_qwen3.VARIANTS)
     assert "(CC0-1.0)" in card.replace("（", "(").replace("）", ")")
 
 
 def test_a_patch_that_no_longer_fits_is_named() -> None:
     with pytest.raises(ValueError, match=r"mlp\.py: expected 'no such text' exactly once"):
-        tiny_qwen3_card.patched((("mlp", "no such text", ""),))
+        tiny_qwen3.patched((("mlp", "no such text", ""),))

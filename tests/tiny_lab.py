@@ -10,7 +10,7 @@ from autograder.course import labfile
 from autograder.course.records import Lab, Text
 from autograder.reference import cases
 from autograder.reference.cases import Case
-from autograder.sandbox.wire import Tensor
+from autograder.wire.messages import Tensor
 
 CHECKS = ("test_one", "test_two", "test_three", "test_four", "test_five", "test_other", "test_side")
 
@@ -51,7 +51,7 @@ def test_{0}(student: Student, case: Case) -> None:
     """
     expect_close(student.call("{1}.{0}", case["x"]), case["y"], case)
 '''
-IMPORTS = "from autograder.harness.checks import Case, Student, cases, expect_close\n"
+IMPORTS = "from autograder.checks.expect import Case, Student, cases, expect_close\n"
 
 
 def right() -> dict[str, str]:

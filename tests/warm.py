@@ -20,18 +20,20 @@ from typing import Any
 
 import pytest
 
-from autograder.cli import again, class_run, student
+from autograder.cli import student
 from autograder.cli.main import main
 from autograder.course.labfile import ROOT
-from autograder.grading import prepare, secret
-from autograder.grading.crew import Crew
+from autograder.grading import hidden_cases
+from autograder.grading import rescore as grading_rescore
+from autograder.grading import run as grading_run
 from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Crew
 
 SECRET = "a secret that many tests share"
 Told = tuple[Mapping[str, int], tuple[str, ...]]
 _shelf: dict[tuple[Any, ...], tuple[Crew, Told | None]] = {}
 _built = tempfile.mkdtemp(prefix="hidden-cases-")
-_build = prepare._reference
+_build = hidden_cases._reference
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,9 @@ def _copied(arguments: list[str], first_line: str) -> str:
 def with_cases(out: Path, text: str = SECRET, lab: str = "lab2_qwen3_block") -> Path:
     """The folder of a class that a command will grade with this secret, its cases in it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepare, "_reference", _copied)
-        patch.setenv(secret.VARIABLE, text)
-        prepare.hidden_cases(lab, out, secret.find(None, out))
+        patch.setattr(hidden_cases, "_reference", _copied)
+        patch.setenv(hidden_cases.VARIABLE, text)
+        hidden_cases.hidden_cases(lab, out, hidden_cases.find(None, out))
     return out
 
 
@@ -122,10 +124,10 @@ def run(*arguments: object, encoding: str = "utf-8", **variables: str) -> Run:
     """What ``python -m autograder`` with these arguments says and returns."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        for module in (class_run, again, student):
+        for module in (grading_run, grading_rescore, student):
             patch.setattr(module, "Engine", Warm)
-        patch.setattr(prepare, "_reference", _copied)
-        patch.delenv(secret.VARIABLE, raising=False)
+        patch.setattr(hidden_cases, "_reference", _copied)
+        patch.delenv(hidden_cases.VARIABLE, raising=False)
         patch.chdir(ROOT)
         for name, value in ({"LAB_LANG": "en"} | variables).items():
             patch.setenv(name, value)
@@ -141,13 +143,13 @@ def _said(stream: io.TextIOWrapper) -> str:
 def grade(source: Path, out: Path, *options: object, **variables: str) -> Run:
     """The class in ``source``, graded into ``out``; with the tests' secret unless one is named."""
     if "--secret-file" not in options:
-        variables = {secret.VARIABLE: SECRET} | variables
+        variables = {hidden_cases.VARIABLE: SECRET} | variables
     done = run("grade", source, "--out", out, *options, **variables)
     return Run(done.status, done.stdout, done.stderr, out)
 
 
 def rescore(out: Path, *options: object, key: str = SECRET) -> Run:
     """A graded class, judged again; ``key`` is empty where no secret is named."""
-    variables = {secret.VARIABLE: key} if key else {}
+    variables = {hidden_cases.VARIABLE: key} if key else {}
     done = run("rescore", out, *options, **variables)
     return Run(done.status, done.stdout, done.stderr, out)

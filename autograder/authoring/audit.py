@@ -16,20 +16,7 @@ from typing import Any
 
 import torch
 
-from autograder.authoring import (
-    hidden_counts,
-    message_uses,
-    prove_answers,
-    prove_banks,
-    prove_cases,
-    prove_handout,
-    prove_lab,
-    prove_sources,
-    prove_terms,
-    prove_words,
-    spots,
-    translations,
-)
+from autograder.authoring import build, pages, prove_cases, prove_lab, prove_words
 from autograder.authoring.place import NotProvedError, Place
 from autograder.course import labfile
 
@@ -59,32 +46,32 @@ def _lab(place: Place) -> Iterable[str]:
 
 def _scores(place: Place) -> Iterable[str]:
     # The engine is needed by this promise alone.
-    from autograder.authoring import prove_scores
+    from autograder.authoring import prove_lab
 
-    return prove_scores.breaches(place)
+    return prove_lab.unfair_scores(place)
 
 
 PROMISES = (
     Promise("lab.toml can be read, its points sum to 100", _lab),
     Promise("what lab.toml gives and forbids exists", prove_lab.unknown_names),
-    Promise("stubs are what their solutions give", prove_sources.stale_stubs),
-    Promise("stubs keep every signature and docstring", prove_sources.other_faces),
+    Promise("stubs are what their solutions give", prove_lab.stale_stubs),
+    Promise("stubs keep every signature and docstring", prove_lab.other_faces),
     Promise("every function of a stub is a TODO", prove_lab.told_bodies),
-    Promise("notebooks are what their sources give", prove_sources.stale_notebooks),
-    Promise("spot-the-error questions are what their source gives", spots.stale),
-    Promise("no line of the solution stands where students read", prove_sources.leaks),
+    Promise("notebooks are what their sources give", prove_lab.stale_notebooks),
+    Promise("spot-the-error questions are what their source gives", build.stale_spots),
+    Promise("no line of the solution stands where students read", prove_lab.leaks),
     Promise("every exercise has TODO, checks and hint", prove_words.exercises),
     Promise("every check is described in two languages", prove_words.docstrings),
     Promise("every message says the same in two languages", prove_words.messages),
     Promise("every message that code asks for exists", prove_words.absent_messages),
-    Promise("the handout has every part, and the points of lab.toml", prove_handout.breaches),
-    Promise("Chinese pages are made of the English as it stands", translations.breaches),
-    Promise("pages and messages use the words of the glossary", prove_terms.breaches),
+    Promise("the handout has every part, and the points of lab.toml", prove_lab.handout_breaches),
+    Promise("Chinese pages are made of the English as it stands", pages.breaches),
+    Promise("pages and messages use the words of the glossary", prove_words.breaches),
     Promise("checks and recipes belong together", prove_cases.unmatched),
-    Promise("no check expects what another request held", prove_answers.handed_out),
+    Promise("no check expects what another request held", prove_cases.handed_out),
     Promise("public cases are what their recipes give", prove_cases.stale),
-    Promise("the number of hidden cases is told as it is", hidden_counts.stale),
-    Promise("fingerprints are those of the listed mistakes", prove_banks.stale),
+    Promise("the number of hidden cases is told as it is", build.stale_count),
+    Promise("fingerprints are those of the listed mistakes", prove_lab.stale),
     Promise("stubs score 0 and solutions 100, hidden cases included", _scores),
 )
 
@@ -175,9 +162,9 @@ def _warm() -> None:
     with suppress(Exception):
         import nbformat.v4  # noqa: F401
 
-        from autograder.authoring import prove_scores  # noqa: F401
+        from autograder.authoring import prove_lab  # noqa: F401
 
-        deque(message_uses.uses(labfile.ROOT), maxlen=0)
+        deque(prove_words.uses(labfile.ROOT), maxlen=0)
     gc.freeze()  # pytest collects garbage as it ends, and need not look through all of this
 
 

@@ -4,21 +4,92 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.authoring import (
-    fingerprints,
-    hidden_counts,
-    pair_fingerprints,
-    prove_cases,
-    spots,
-    stubs,
-)
-from autograder.authoring.place import Place
+from autograder.authoring import fingerprints, prove_cases, stubs
+from autograder.authoring.place import Place, read
 from autograder.authoring.stubs import Fate
+from autograder.course import labfile, suggestions
+from autograder.course.labfile import Table
+from autograder.course.spot import FILE, LETTERS, Question, SpotError, dump, seal
 from autograder.diagnosis import bank
-from autograder.reference import cases
+from autograder.reference import cases, recipes
+
+# Makes a lab's spot-the-error questions from their source, the answers sealed.
+
+
+def made_spots(place: Place) -> str | None:
+    """The text of ``labs/<lab>/spot.json``; None for a lab without questions.
+
+    Raises:
+        SpotError: ``solutions/<lab>/spot.toml`` is wrong (names the question, the key, the mend).
+    """
+    path = place.solution / "spot.toml"
+    if not path.exists():
+        return None
+    try:
+        raw = tomllib.loads(read(path))
+    except tomllib.TOMLDecodeError as error:
+        raise SpotError(f"{place.shown(path)}: {error}") from None
+    top = Table(f"{place.shown(path)}: top level", raw, ("question",), SpotError)
+    questions: dict[str, Question] = {}
+    for number, table in enumerate(top.tables("question"), start=1):
+        where = f"{place.shown(path)}: question {table.get('id') or f'number {number}'}"
+        question = _question(
+            Table(where, table, ("id", "claim", "right", *LETTERS, "why"), SpotError)
+        )
+        if question.id in questions:
+            raise SpotError(f"{where}: id: stands twice; rename one")
+        questions[question.id] = question
+    return dump(tuple(questions.values()))
+
+
+def _question(table: Table) -> Question:
+    name, right = table.string("id"), table.string("right", tuple(LETTERS))
+    choices = {letter: table.text(letter) for letter in LETTERS}
+    return Question(name, table.text("claim"), choices, seal(name, right, table.text("why")))
+
+
+def stale_spots(place: Place) -> Iterator[str]:
+    """Questions that are absent from the lab, or differ from what their source gives."""
+    wanted, path = made_spots(place), spots_file(place)
+    if wanted is not None and (not path.is_file() or read(path) != wanted):
+        mend = suggestions.command("build")
+        yield f"{place.shown(path)} is not what spot.toml gives; run: {mend}"
+    if wanted is None and path.exists():
+        yield f"{place.shown(path)} has no source; delete it, or write spot.toml"
+
+
+def spots_file(place: Place) -> Path:
+    """Where the lab's questions lie."""
+    return place.folder / FILE
+
+
+# The number of hidden cases that students are told, counted from the recipes.
+
+
+def made_count(place: Place) -> str:
+    """The text of the lab's file.
+
+    Raises:
+        CasesError: the lab has no recipes.
+    """
+    return labfile.dump(sum(one.hidden for one in recipes.of_lab(place.solution)))
+
+
+def stale_count(place: Place) -> Iterator[str]:
+    """A file that is absent, or does not hold that number."""
+    path = count_file(place)
+    if not path.is_file() or read(path) != made_count(place):
+        mend = suggestions.command("build")
+        yield f"{place.shown(path)} is not what the recipes give; run: {mend}"
+
+
+def count_file(place: Place) -> Path:
+    """Where it lies."""
+    return place.folder / labfile.FILE
 
 
 def run(lab_name: str, *, force: bool = False) -> int:
@@ -47,11 +118,11 @@ def build(place: Place, *, force: bool = False) -> Iterator[str]:
         if fate is Fate.LEFT:
             yield "           it was changed by hand; --force overwrites it"
     yield _line(place, place.cases, write_cases(place))
-    count = hidden_counts.target(place)
-    yield _line(place, count, _written(count, hidden_counts.made(place)))
-    questions = spots.made(place)
+    count = count_file(place)
+    yield _line(place, count, _written(count, made_count(place)))
+    questions = made_spots(place)
     if questions is not None:
-        yield _line(place, spots.target(place), _written(spots.target(place), questions))
+        yield _line(place, spots_file(place), _written(spots_file(place), questions))
     if place.misconceptions.exists():
         yield from banks(place)
     if not place.notebooks:
@@ -92,7 +163,7 @@ def banks(place: Place) -> Iterator[str]:
     yield _line(place, place.fingerprints, Fate.WRITTEN if singles else Fate.UNCHANGED)
     pairs_stale = not fingerprints.is_made_of(place.pairs, fingerprints.made_of(place))
     if pairs_stale:
-        made = pair_fingerprints.build(place, singles or bank.load(place.fingerprints))
+        made = fingerprints.build_pairs(place, singles or bank.load(place.fingerprints))
         _write(place.pairs, bank.dump(made))
     yield _line(place, place.pairs, Fate.WRITTEN if pairs_stale else Fate.UNCHANGED)
 

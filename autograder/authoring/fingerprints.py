@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
-from autograder.authoring import courses
-from autograder.authoring.answering import (
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from autograder.authoring.place import Place
+from autograder.authoring.recording import (
     Answers,
     Shorts,
     catalogue_of,
@@ -14,12 +23,71 @@ from autograder.authoring.answering import (
     sources_of,
     together,
 )
-from autograder.authoring.place import Place
+from autograder.checks.plan import Plan, collect
+from autograder.course.records import Text
 from autograder.diagnosis.bank import VERSION, Bank, BankError, load
-from autograder.diagnosis.fingerprints import Fingerprints, fingerprints
+from autograder.diagnosis.fingerprints import FAR, Fingerprints, Short, fingerprints, shortened
+from autograder.diagnosis.items import Course, Stage, Trace
 from autograder.diagnosis.misconceptions import MisconceptionError
-from autograder.diagnosis.short import shortened
-from autograder.harness.collected import collect
+from autograder.worker.session import summary
+from autograder.worker.values import to_torch
+from labs.given.config import Qwen3Config
+
+# Computes the stages that a lab's ``solutions/<lab>/stages.py`` describes, for its bank.
+
+
+@dataclass(frozen=True, init=False)
+class Step:
+    """A stage with its tensor (or tensors: each way to compute it that is as good)."""
+
+    id: str
+    name: Text
+    after: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+    ordered: bool
+
+    def __init__(
+        self, id: str, name: Text, after: tuple[str, ...], *tensors: Tensor, ordered: bool = False
+    ) -> None:
+        fields = {"id": id, "name": name, "after": after, "tensors": tensors, "ordered": ordered}
+        for key, value in fields.items():
+            object.__setattr__(self, key, value)
+
+
+Steps = Iterator[Step]
+
+
+def of_lab(place: Place, plan: Plan) -> dict[str, Course]:
+    """The stages of every exercise that the lab describes, on the first case of their check.
+
+    Raises:
+        ValueError: a check that is named has no case.
+    """
+    path = place.solution / "stages.py"
+    if not path.is_file():
+        return {}
+    spec = importlib.util.spec_from_file_location(f"stages_of_{place.name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = {}
+    for exercise, (check, steps_of) in module.STAGES.items():
+        trials = plan.trials.get(check, ())
+        if not trials:
+            raise ValueError(f"{path}: {exercise}: {check} is no check with cases")
+        case = trials[0].case
+        weights = {name: to_torch(tensor) for name, tensor in case.weights.items()}
+        with torch.no_grad():
+            steps = steps_of((Qwen3Config(**case.config), weights, to_torch(case["x"])))
+            stages = tuple(_stage(step) for step in steps)
+        found[exercise] = Course(check, case.name, stages)
+    return found
+
+
+def _stage(step: Step) -> Stage:
+    rows = tuple(tuple(summary(tensor.contiguous())) for tensor in step.tensors)
+    return Stage(step.id, step.name, step.after, rows, step.ordered)
+
 
 _NO_CHECKS = ("probes.py", "confirmations.py")
 
@@ -72,5 +140,80 @@ def build(place: Place) -> Bank:
         prints = fingerprints(shortened(right), [(c, t[name]) for c, t in traces], random)
         if prints is not None:
             found[name] = prints
-    stages = courses.of_lab(place, plan)
+    stages = of_lab(place, plan)
     return Bank(found, catalogue.classes, made_of_singles(place), stages)
+
+
+# The bank of two mistakes at once, for graders: too many for all items, so for telling ones.
+
+WIDTH = 3  # numbers per item: with a dozen items these are enough
+APART = 1e-2  # an item tells two mistakes apart when they are farther from each other than this
+
+
+def build_pairs(place: Place, singles: Bank) -> Bank:
+    """Fingerprints of all pairs of mistakes that show in one exercise.
+
+    Those whose answers are those of one mistake alone stay, too: a hand-in may not be asked what
+    tells another pair from them, and then neither may be named.
+
+    Raises:
+        MisconceptionError: the list is wrong.
+        ValueError: the checks cannot be collected.
+    """
+    catalogue, sources = catalogue_of(place), sources_of(place)
+    plan = collect(place.folder)
+    telling = {name: telling_items(prints) for name, prints in singles.exercises.items()}
+    shows = {name: {c for (c,) in prints.mistakes} for name, prints in singles.exercises.items()}
+    reference, random = reference_of(plan, sources)
+    answers = Answers(plan)
+    kept: dict[str, list[tuple[tuple[str, ...], dict[str, Short]]]] = {name: [] for name in telling}
+    # Every entry, since those of one class may differ in company.
+    for entries in combinations(catalogue.entries, 2):
+        pair = tuple(entry.class_name for entry in entries)
+        both = [name for name, classes in shows.items() if classes.issuperset(pair)]
+        made = together(entries, sources) if both and len(set(pair)) > 1 else None
+        if made is None:
+            continue
+        for name, short in answers.short(made, {n: telling[n] for n in both}, WIDTH).items():
+            kept[name].append((pair, short))
+    found = {
+        name: prints
+        for name, traces in kept.items()
+        if (prints := _prints(reference[name], traces, telling[name], random)) is not None
+    }
+    return Bank(found, {}, made_of(place))
+
+
+def _prints(
+    reference: Trace,
+    traces: list[tuple[tuple[str, ...], dict[str, Short]]],
+    telling: list[str],
+    random: frozenset[str],
+) -> Fingerprints | None:
+    right = {key: item for key, item in reference.items() if key in telling}
+    return fingerprints(shortened(right, WIDTH), traces, random)
+
+
+def telling_items(prints: Fingerprints) -> list[str]:
+    """Few items that tell every single mistake from every other and from the right solution."""
+    apart = [_apart(prints, column) for column in range(len(prints.items))]
+    missing = np.logical_or.reduce(apart)
+    chosen: list[int] = []
+    while missing.any():
+        gains = [int((tells & missing).sum()) for tells in apart]
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        missing = missing & ~apart[best]
+    return [prints.items[column][0] for column in chosen]
+
+
+def _apart(prints: Fingerprints, column: int) -> NDArray[np.bool_]:
+    """``[mistakes + 1, mistakes + 1]``: which are told apart by an item; the last is right."""
+    rows = np.append(prints.rows[:, column], prints.reference[column])
+    vectors, norms = prints.vectors[rows].astype(np.float64), prints.norms[rows]
+    gaps = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
+    gaps *= prints.weights[column]
+    gaps /= np.maximum(np.maximum(norms[:, None], norms[None]), 1e-30)
+    forms = np.array([prints.forms[row] if row >= 0 else "" for row in rows])
+    found: NDArray[np.bool_] = np.where(forms[:, None] == forms[None], gaps, FAR) > APART
+    return found

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autograder.authoring import stubs, student_parts
-from autograder.authoring.markers import solution_lines
 from autograder.authoring.place import read
-from autograder.course import asked, handed_out, labfile
+from autograder.authoring.stubs import solution_lines
+from autograder.course import handed_out, labfile, suggestions
 
 NAME = "qwen3-labs-student"
 SOURCES = "student"  # what only students get: their README, AGENTS.md
@@ -79,7 +79,7 @@ def lacking(files: Mapping[str, bytes]) -> Iterator[str]:
     for path in files:
         bank = path.removesuffix("lab.toml") + "fingerprints.bank"
         if path.startswith("labs/") and path.endswith("/lab.toml") and bank not in files:
-            yield f"{bank} is absent; {asked.command('build')} makes it"
+            yield f"{bank} is absent; {suggestions.command('build')} makes it"
 
 
 def _code(root: Path) -> Iterator[Path]:

@@ -5,7 +5,7 @@ torch gets an answer too. ``--json`` prints one object and nothing else:
 
 * ``format``      1; it grows when a key changes its meaning
 * ``status``      exit status: 0 every promise held, 1 one broke, 2 something could not be tried
-* ``level``       strong, medium or weak, as ``sandbox/jail.py`` defines them
+* ``level``       strong, medium or weak, as ``worker/jail.py`` defines them
 * ``facts``       ``python``, ``packages``, ``encodings``, ``machine``, ``kernel``; sizes in MiB
 * ``worker``      how workers start: fork or spawn
 * ``layers``      by name: ``bound``, and ``why`` not (a sentence, or null)
@@ -25,11 +25,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from autograder.cli.doctor_record import Diagnosis
+from autograder.doctor.report import Diagnosis
 
 if TYPE_CHECKING:
-    from autograder.grading.trials.probes import Layers
-    from autograder.grading.trials.records import Finding
+    from autograder.doctor.attacks import Finding
+    from autograder.doctor.verdict import Layers
 
 OLDEST_PYTHON = (3, 11)
 _TOO_OLD = (
@@ -50,30 +50,29 @@ def run(*, as_json: bool, language: str) -> int:
             json.dumps({"format": 1, "status": 2, "not_tried": sentence}) if as_json else sentence
         )
         return 2
-    from autograder.cli import doctor_text
+    from autograder.doctor import report
 
     if not as_json and sys.stderr.isatty():
-        print(doctor_text.please_wait(language), file=sys.stderr, flush=True)
+        print(report.please_wait(language), file=sys.stderr, flush=True)
     diagnosis = diagnose(language)
     if as_json:
         print(json.dumps(plain(diagnosis, language), indent=1))
     else:
-        print(doctor_text.page(diagnosis, language))
+        print(report.page(diagnosis, language))
     return diagnosis.status
 
 
 def diagnose(language: str) -> Diagnosis:
     """Look, and try; nothing is printed, and nothing stays behind."""
-    from autograder.cli import doctor_advice, doctor_facts
     from autograder.course.messages import render
-    from autograder.grading.crew import EngineError, wants_spawn
-    from autograder.grading.trials import probes, verdict
-    from autograder.grading.trials.records import State
-    from autograder.sandbox.jail import level
+    from autograder.doctor import machine, report, verdict
+    from autograder.doctor.attacks import State
+    from autograder.grading.judge_process import EngineError, wants_spawn
+    from autograder.worker.jail import level
 
     started = time.monotonic()
-    facts = doctor_facts.facts()
-    layers = probes.layers()
+    facts = machine.facts()
+    layers = verdict.layers()
     findings: tuple[Finding, ...] = ()
     not_tried = None
     try:
@@ -82,7 +81,7 @@ def diagnose(language: str) -> Diagnosis:
         not_tried = str(error)
     kept = verdict.promises(layers.bound, findings)
     broken = [p.name for p in kept if p.promised and p.state is State.BROKE]
-    said = doctor_advice.advice(facts, layers.bound, layers.missing, broken)
+    said = report.advice(facts, layers.bound, layers.missing, broken)
     return Diagnosis(
         facts=facts,
         worker="spawn" if wants_spawn() else "fork",
@@ -104,14 +103,14 @@ def _tried(layers: Layers) -> tuple[Layers, tuple[Finding, ...]]:
         EngineError: the scratch grading could not start, for want of torch, say.
         OSError, ValueError: the scratch folder could not be made.
     """
-    from autograder.grading.crew import NEEDED, EngineError
-    from autograder.grading.trials.probes import Layers
+    from autograder.doctor.verdict import Layers
+    from autograder.grading.judge_process import NEEDED, EngineError
 
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if absent:
         raise EngineError(f"{sys.executable} lacks {', '.join(absent)}")
-    from autograder.grading.trials.run import run
-    from autograder.grading.trials.scratch import Scratch
+    from autograder.doctor.scratch_grading import Scratch
+    from autograder.doctor.verdict import run
 
     with Scratch(nobody="uid" in layers.bound) as scratch:
         tried = run(scratch)
@@ -126,7 +125,7 @@ def _tried(layers: Layers) -> tuple[Layers, tuple[Finding, ...]]:
 def plain(diagnosis: Diagnosis, language: str) -> dict[str, Any]:
     """The diagnosis as JSON takes it; the keys stand above."""
     from autograder.course.messages import render
-    from autograder.sandbox.jail import LAYERS
+    from autograder.worker.jail import LAYERS
 
     layers = diagnosis.layers
     return {

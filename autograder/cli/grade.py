@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autograder import intake
-from autograder.cli.class_run import ClassRun
-from autograder.cli.say import remark
-from autograder.cli.wanted import Wanted, setup_of
 from autograder.course import course_file, labfile
-from autograder.course.records import ClassRecord, Lab, LateRules, Student
-from autograder.course.text import ToldError
-from autograder.grading import grade_file, late, outfolder, secret, shards
+from autograder.course.late import LateRules
+from autograder.course.records import ClassRecord, Lab, Student, ToldError
+from autograder.grading import hidden_cases, late, output_folder, shards
+from autograder.grading.options import Wanted, setup_of
+from autograder.grading.run import ClassRun
 from autograder.grading.shards import ShardError
 from autograder.intake import attempts, roster
 from autograder.intake.attempts import Handed
-from autograder.intake.enrolment import Directory, Enrolment, as_before
-from autograder.intake.entry import Entry
-from autograder.report import class_stream
-from autograder.sandbox.jail import harden_parent
+from autograder.intake.people import Directory, Enrolment, as_before
+from autograder.intake.tree import Entry
+from autograder.report import class_file
+from autograder.report.class_file import opened
+from autograder.report.compare import compare, plain, text
+from autograder.report.terminal import remark
+from autograder.worker.jail import harden_parent
 
 
 def run(wanted: Wanted) -> int:
@@ -49,14 +52,14 @@ def run(wanted: Wanted) -> int:
         entries = wanted.shard.own(entries)
     if wanted.only:
         entries = _only(entries, wanted, Enrolment(listed))
-    outfolder.apart(wanted.submissions, wanted.out)
-    with outfolder.claimed(wanted.out):
+    output_folder.apart(wanted.submissions, wanted.out)
+    with output_folder.claimed(wanted.out):
         before = _before(wanted.out, lab) if wanted.only else None
         if before is None:
             # A class that was graded without this roster had the ids of the download.
             raw = () if wanted.shard else survey.entries
             present = {entry.student for entry in (*entries, *raw)}
-            outfolder.same_class(wanted.out, lab.name, present)
+            output_folder.same_class(wanted.out, lab.name, present)
         shards.forget(wanted.out)
         enrolment, remarks = Enrolment(listed), survey.remarks
         # Without a roster, whoever has handed in since the class was graded is missing no more.
@@ -76,7 +79,7 @@ def run(wanted: Wanted) -> int:
 def _remember(wanted: Wanted, lab: str) -> None:
     """Write down what the class is graded with, for whoever goes on with it."""
     extensions = course_file.read(wanted.course).extensions if wanted.course else None
-    grade_file.write(wanted.out, setup_of(wanted, lab, extensions))
+    output_folder.write(wanted.out, setup_of(wanted, lab, extensions))
 
 
 def _identified(entries: Sequence[Entry], listed: Sequence[Student], wanted: Wanted) -> list[Entry]:
@@ -84,7 +87,7 @@ def _identified(entries: Sequence[Entry], listed: Sequence[Student], wanted: Wan
     if listed:
         found = Enrolment(listed).identified(entries)
     elif wanted.only and (wanted.out / "class.json").exists():
-        found = as_before(entries, class_stream.read(wanted.out).hand_ins)
+        found = as_before(entries, class_file.read(wanted.out).hand_ins)
     else:
         return list(entries)
     return sorted(attempts.numbered(found), key=lambda entry: entry.student)
@@ -109,10 +112,10 @@ def _fits(wanted: Wanted) -> None:
     Raises:
         ShardError: one of them belongs to ``merge``, or the shards would not fit together.
     """
-    if not secret.given(wanted.secret_file):
+    if not hidden_cases.given(wanted.secret_file):
         raise ShardError(
-            f"--shard: without --secret-file (or ${secret.VARIABLE}) every shard would draw other "
-            "hidden cases; give all of them the same"
+            f"--shard: without --secret-file (or ${hidden_cases.VARIABLE}) every shard would draw "
+            "other hidden cases; give all of them the same"
         )
     if wanted.only:
         raise ShardError("--shard: --only names students by itself; leave one of the two away")
@@ -152,8 +155,8 @@ def _only(entries: Sequence[Entry], wanted: Wanted, enrolment: Enrolment) -> lis
     absent = [text for text in wanted.only if meant[text] not in known]
     if absent:
         raise ValueError(
-            f"--only: no hand-in of {outfolder.named(absent)}; "
-            f"there are {outfolder.named(sorted(known))}"
+            f"--only: no hand-in of {output_folder.named(absent)}; "
+            f"there are {output_folder.named(sorted(known))}"
         )
     chosen = [known[student] for student in dict.fromkeys(meant.values())]
     if wanted.attempt == "last":
@@ -179,6 +182,26 @@ def _before(out: Path, lab: Lab) -> ClassRecord | None:
     """
     if not (out / "class.json").exists():
         return None
-    before = class_stream.read(out)
-    outfolder.same_lab(out, before.lab.name, lab.name)
+    before = class_file.read(out)
+    output_folder.same_lab(out, before.lab.name, lab.name)
     return before
+
+
+# ``compare``: what changed between two gradings of a class, with the exit status of ``diff``.
+
+
+def compare_gradings(before: Path, after: Path, language: str, *, as_json: bool) -> int:
+    """Print what changed from the graded folder ``before`` to ``after``.
+
+    Returns:
+        0 when every student has the same, 1 when there are differences.
+
+    Raises:
+        ValueError: a folder holds no graded class, or they are of different labs.
+    """
+    comparison = compare(opened(before), opened(after))
+    if as_json:
+        print(json.dumps(plain(comparison), ensure_ascii=False, indent=1))
+    else:
+        print(text(comparison, language))
+    return 0 if comparison.same else 1

@@ -12,21 +12,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autograder import intake
-from autograder.cli.human import ForAHuman, marked
-from autograder.cli.say import remark, say
 from autograder.course.atomic import write_atomic
 from autograder.course.messages import render
 from autograder.course.records import Check, ClassRecord, HandIn, Isolation, Message, Outcome
 from autograder.course.score import decided_checks
-from autograder.grading import outfolder, overrides, report_form
-from autograder.grading.report_form import Form
-from autograder.grading.report_marks import graded
-from autograder.grading.versions import versions
-from autograder.intake import Entry, attempts, roster
-from autograder.intake.enrolment import Enrolment
+from autograder.grading import output_folder, overrides, written_report
+from autograder.grading.judge_process import versions
+from autograder.grading.review_list import ForAHuman, marked
+from autograder.grading.written_report import Form, graded
+from autograder.intake import attempts, roster
+from autograder.intake.people import Enrolment
+from autograder.intake.tree import Entry
 from autograder.report import write
 from autograder.report.escape import csv_cell
 from autograder.report.table import ClassTable
+from autograder.report.terminal import remark, say
 from autograder.sandbox.fence import Fence, FenceError
 
 RUBRIC = "rubric.md"
@@ -56,17 +56,17 @@ def run(
     Raises:
         ValueError: the form, the source, the roster or the overrides cannot be used.
     """
-    form = report_form.load()
+    form = written_report.load()
     lab = form.lab
     survey = intake.survey(submissions, lab, pattern)
     for message in survey.remarks:
         remark(language, message)
     people = roster.read(listed) if listed else ()
     enrolment = Enrolment(people)
-    outfolder.apart(submissions, out)
-    with outfolder.claimed(out):
+    output_folder.apart(submissions, out)
+    with output_folder.claimed(out):
         entries = attempts.last(survey.entries)
-        outfolder.same_class(out, lab.name, {entry.student for entry in entries})
+        output_folder.same_class(out, lab.name, {entry.student for entry in entries})
         decided = overrides.given(None, out, lab)
         with Fence() as fence:
             read = [_fenced(fence, form, entry) for entry in entries]

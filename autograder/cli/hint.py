@@ -7,15 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from autograder.cli.say import say
 from autograder.cli.student import chosen_checks, tried
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
-from autograder.grading.engine import EngineError
+from autograder.grading.judge_process import EngineError
 from autograder.report import hints
+from autograder.report.hints import wording
 from autograder.report.next_step import nothing_left
-from autograder.report.recognised import wording
-from autograder.report.rows import rows_of
+from autograder.report.terminal import say
+from autograder.report.view import rows_of
 
 # How far each exercise of each folder is; not tracked, and free to be deleted.
 STATE = labfile.ROOT / ".hints.json"

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autograder.cli import export_commands
+from autograder.cli import export
 from autograder.cli.commands import Commands
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def add(commands: Commands) -> None:
     rescore.add_argument("--secret-file", type=Path, help=given)
     rescore.add_argument("--course", type=Path, metavar="FILE", help=course)
 
-    export_commands.add(commands)
+    export.add(commands)
 
     text = "what changed between two gradings of a class; status 1 if anything did"
     changed = commands.add("compare", _compare, text, lab=None)
@@ -153,13 +153,14 @@ def _shard(text: str) -> Shard:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from autograder.cli import grade, wanted
+    from autograder.cli import grade
+    from autograder.grading import options
 
-    return grade.run(wanted.of(arguments))
+    return grade.run(options.of(arguments))
 
 
 def _merge(arguments: argparse.Namespace) -> int:
-    from autograder.cli import merge
+    from autograder.grading import merge
 
     wanted = merge.Merging(
         out=arguments.out,
@@ -173,23 +174,25 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from autograder.cli import again, student_commands
+    from autograder.cli import student_commands
+    from autograder.grading import rescore as grading_rescore
 
     if arguments.out is None:
         return student_commands.report(arguments)
-    return again.report(arguments.out, arguments.lang)
+    return grading_rescore.report(arguments.out, arguments.lang)
 
 
 def _rescore(arguments: argparse.Namespace) -> int:
-    from autograder.cli import again
+    from autograder.grading import rescore as grading_rescore
 
-    return again.rescore(arguments)
+    return grading_rescore.rescore(arguments)
 
 
 def _test(arguments: argparse.Namespace) -> int:
-    from autograder.cli import real_weights, student
+    from autograder.cli import student
+    from autograder.grading import hidden_cases
 
-    cases = real_weights.of(arguments.lab, arguments.weights) if arguments.weights else None
+    cases = hidden_cases.of(arguments.lab, arguments.weights) if arguments.weights else None
     with cases or nullcontext() as real:
         return student.test(
             arguments.lab,
@@ -208,9 +211,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from autograder.cli import compare
+    from autograder.cli import grade as cli_grade
 
-    return compare.run(arguments.before, arguments.after, arguments.lang, as_json=arguments.json)
+    return cli_grade.compare_gradings(
+        arguments.before, arguments.after, arguments.lang, as_json=arguments.json
+    )
 
 
 def _build(arguments: argparse.Namespace) -> int:
@@ -220,9 +225,9 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _translated(arguments: argparse.Namespace) -> int:
-    from autograder.authoring import translated
+    from autograder.authoring import pages
 
-    return translated.run(arguments.page, arguments.section)
+    return pages.run(arguments.page, arguments.section)
 
 
 def _audit(arguments: argparse.Namespace) -> int:

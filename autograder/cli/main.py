@@ -12,10 +12,11 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from autograder.cli import help_words, student_commands
-from autograder.cli.commands import Commands, language
-from autograder.cli.help_words import Parser
-from autograder.course import asked
+from autograder.cli import commands as cli_commands
+from autograder.cli import student_commands
+from autograder.cli.commands import Commands, Parser
+from autograder.course import suggestions
+from autograder.course.messages import language
 
 # A student's copy is without it.
 INSTRUCTORS = "autograder.cli.instructor_commands"
@@ -23,8 +24,8 @@ INSTRUCTORS = "autograder.cli.instructor_commands"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status (0 good, 1 something failed, 2 cannot start)."""
-    spoken = help_words.asked(sys.argv[1:] if argv is None else argv, language())
-    parser = _parser(help_words.chinese() if spoken == "zh" else {})
+    spoken = cli_commands.asked(sys.argv[1:] if argv is None else argv, language())
+    parser = _parser(cli_commands.chinese() if spoken == "zh" else {})
     arguments = parser.parse_args(argv)
     if arguments.command is None:
         parser.print_help()
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A Chinese Windows terminal is GBK: what it cannot show must not end the program.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    remembered = asked.ASKED.set(_asked(arguments))
+    remembered = suggestions.ASKED.set(_asked(arguments))
     try:
         status: int = arguments.run(arguments)
         return status
@@ -50,17 +51,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("autograder: interrupted", file=sys.stderr)
         return 130
     finally:
-        asked.ASKED.reset(remembered)
+        suggestions.ASKED.reset(remembered)
 
 
-def _asked(arguments: argparse.Namespace) -> asked.Asked:
+def _asked(arguments: argparse.Namespace) -> suggestions.Asked:
     """What commands that are suggested have to say again."""
     carried = arguments.command == "carry"
-    holds_files = carried or arguments.command in asked.WITH_FOLDER
+    holds_files = carried or arguments.command in suggestions.WITH_FOLDER
     folder = arguments.folder if holds_files else None
     lab = arguments.to if carried else getattr(arguments, "lab", "")
-    return asked.Asked(
-        lab=asked.number(lab or ""),
+    return suggestions.Asked(
+        lab=suggestions.number(lab or ""),
         folder=str(folder) if folder else "",
         language=arguments.lang if arguments.lang != language() else "",
     )
@@ -69,7 +70,7 @@ def _asked(arguments: argparse.Namespace) -> asked.Asked:
 def _told(error: ValueError, language: str) -> str:
     """What an error says, in ``language`` where it knows more than English."""
     from autograder.course.messages import render
-    from autograder.course.text import Message, ToldError
+    from autograder.course.records import Message, ToldError
     from autograder.report.terminal import readable
 
     language = readable(language)

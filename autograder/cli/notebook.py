@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from autograder.course import labfile
-from autograder.course.load_lab import StudentModules, read_sources
+from autograder.worker.loader import StudentModules, read_sources
 
 TODO = "TODO · 尚未完成"  # how the sentence of a cell begins whose code is not written yet
 RIGHT = "as expected · 符合预期"

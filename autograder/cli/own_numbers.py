@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from autograder.course.load_lab import StudentModules, read_sources
+from autograder.worker.loader import StudentModules, read_sources
 from labs.given.config import Qwen3Config
 
 # Published config.json files: hidden, intermediate, layers, heads, tied; 8 kv heads of 128 each.

@@ -6,20 +6,61 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from autograder import intake
-from autograder.cli import all_labs
-from autograder.cli.say import say
-from autograder.course import hidden_count, labfile
+from autograder.course import labfile
 from autograder.course.atomic import write_atomic
+from autograder.course.handed_out import is_untouched
+from autograder.course.messages import render
 from autograder.course.records import ClassRecord, Lab
-from autograder.grading.engine import Engine, EngineError, Options
-from autograder.grading.inputs import RealWeights
-from autograder.report import classroom
-from autograder.report.board import scoreboard
-from autograder.report.rows import short
-from autograder.report.terminal import readable
+from autograder.doctor import machine, report
+from autograder.doctor.report import fact_lines, glyph, labelled, sentence
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import EngineError, Options, RealWeights
+from autograder.report import scoreboard as report_scoreboard
+from autograder.report.escape import folded, line
+from autograder.report.next_step import command_of
+from autograder.report.scoreboard import LabRow, overview, scoreboard
+from autograder.report.terminal import columns, readable, say
+from autograder.report.view import rows_of, short
+from autograder.worker.jail import LAYERS
+
+# ``make test`` without ``LAB``: a row per lab, and where to go on.
+
+
+def all_labs(language: str, tried: Callable[[Lab, Path], ClassRecord]) -> int:
+    """Check every lab that was begun, and the first one in any case; print a row for each.
+
+    A lab whose files are all as they were handed out is not run: its audit has proved that it
+    gets no point, and starting it would take seconds.
+
+    Returns:
+        0 when every lab passes, 1 when not.
+
+    Raises:
+        EngineError: nothing could be run.
+    """
+    rows: list[LabRow] = []
+    for path in sorted(labfile.LABS.glob("*/lab.toml")):
+        lab = labfile.load(path.parent)
+        names = [check.name for check in lab.checks]
+        if begun(lab) or not rows:
+            rows.append(LabRow(lab, tuple(rows_of(tried(lab, lab.folder), names))))
+        else:
+            rows.append(LabRow(lab, ()))
+    print(overview(rows, language))
+    return 0 if all(row.kind == "passed" for row in rows) else 1
+
+
+def begun(lab: Lab) -> bool:
+    """Whether a file of the lab differs from what was handed out."""
+    paths = [lab.folder / name for name in lab.files]
+    return not all(
+        path.is_file() and is_untouched(path.read_text(encoding="utf-8", errors="replace"))
+        for path in paths
+    )
 
 
 def test(
@@ -54,7 +95,7 @@ def test(
         lab_name = _lab_of(match) if match and not folder else "2"
     try:
         if not lab_name:
-            return all_labs.run(language, tried)
+            return all_labs(language, tried)
         lab = labfile.load(labfile.find_lab(lab_name))
         chosen = chosen_checks(lab, match)
         checks = with_needs(lab, chosen)
@@ -63,7 +104,7 @@ def test(
         say(language, "cannot_start", text=error)
         return 2
     if to is not None:
-        write_atomic(to, classroom.text_of(record, told))
+        write_atomic(to, report_scoreboard.text_of(record, told))
     text, passed = board(record, chosen, language)
     print(text)
     return 0 if passed else 1
@@ -74,7 +115,7 @@ def board(record: ClassRecord, chosen: tuple[str, ...], language: str) -> tuple[
     known = sorted(labfile.LABS.glob("*/lab.toml"))
     after = [path.parent.name for path in known if path.parent.name > record.lab.name]
     number = after[0].removeprefix("lab").split("_")[0] if after else ""
-    hidden = hidden_count.of(record.lab.folder)
+    hidden = labfile.of(record.lab.folder)
     return scoreboard(record, chosen, language, hidden=hidden, following=number)
 
 
@@ -114,7 +155,7 @@ def debug(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     """Run the checks under plain pytest in one process, student exceptions and all."""
     lab = labfile.load(labfile.find_lab(lab_name))
     command = [sys.executable, "-m", "pytest", str(lab.folder / "checks"), "--capture=no"]
-    command += ["-p", "autograder.harness.plugin", "--lab-folder", str(lab.folder), "-x", "-q"]
+    command += ["-p", "autograder.checks.plugin", "--lab-folder", str(lab.folder), "-x", "-q"]
     command += ["-c", os.devnull, "--rootdir", str(lab.folder), "--import-mode=importlib"]
     command += ["-p", "no:cacheprovider", "--timeout=0", "--breakpoints"]
     command += ["--hand-in", str(folder or lab.folder), "--language", language]
@@ -176,3 +217,46 @@ def with_needs(lab: Lab, chosen: tuple[str, ...]) -> tuple[str, ...]:
         if check.name in needed:
             needed.update(check.needs)
     return tuple(check.name for check in lab.checks if check.name in needed)
+
+
+# A student's ``doctor``: can this machine run the labs? It looks, and starts one worker.
+
+_LABEL = 18  # columns in front of a fact
+
+
+def checkup(language: str) -> int:
+    """Print what this machine has, whether a check runs on it, and what to mend.
+
+    Returns:
+        0 when the labs can be done here, 2 when not.
+    """
+    language = readable(language)
+    facts = machine.facts()
+    lines = [
+        (label, text if number == 0 else f"  {text}")
+        for label, whole in fact_lines(facts, language)
+        for number, text in enumerate(folded(whole, columns() - _LABEL))
+    ]
+    print("\n".join(text.rstrip() for text in labelled(lines)))
+    # Layers of isolation are the grader's matter: at home everybody runs their own code.
+    for message in report.advice(facts, LAYERS, {}):
+        print(f"- {render(message, language)}")
+    try:
+        level = _started()
+    except (EngineError, OSError, ValueError) as error:
+        print(f"\n{glyph('broke')} " + sentence("student_not_run", language, why=line(str(error))))
+        return 2
+    print(f"\n{glyph('held')} " + sentence("student_runs", language, level=level))
+    print(sentence("student_next", language, command=command_of("", "test")))
+    return 0
+
+
+def _started() -> str:
+    """Run one check of the first lab on its files; the level of isolation around it.
+
+    Raises:
+        EngineError: nothing can be run here.
+        OSError, ValueError: a file of the course is absent or damaged.
+    """
+    lab = labfile.load(sorted(labfile.LABS.glob("*/lab.toml"))[0].parent)
+    return tried(lab, lab.folder, checks=(lab.checks[0].name,)).isolation.level

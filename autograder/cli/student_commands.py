@@ -105,14 +105,14 @@ def _chat(arguments: argparse.Namespace) -> int:
 
 
 def _carry(arguments: argparse.Namespace) -> int:
-    from autograder.cli import carry
+    from autograder.cli import own_files
     from autograder.course import labfile
 
     source, target = (
         labfile.load(labfile.find_lab(name)) for name in (arguments.source, arguments.to)
     )
     folders = arguments.from_folder or source.folder, arguments.folder or target.folder
-    return carry.run(source, target, folders, arguments.lang, force=arguments.force)
+    return own_files.run_carry(source, target, folders, arguments.lang, force=arguments.force)
 
 
 def _spot(arguments: argparse.Namespace) -> int:
@@ -122,9 +122,9 @@ def _spot(arguments: argparse.Namespace) -> int:
 
 
 def _reset(arguments: argparse.Namespace) -> int:
-    from autograder.cli import reset
+    from autograder.cli import own_files
 
-    return reset.run(arguments.lab, arguments.folder, arguments.match, arguments.lang)
+    return own_files.run_reset(arguments.lab, arguments.folder, arguments.match, arguments.lang)
 
 
 def report(arguments: argparse.Namespace) -> int:
@@ -135,6 +135,6 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from autograder.cli import checkup
+    from autograder.cli import student
 
-    return checkup.run(arguments.lang)
+    return student.checkup(arguments.lang)

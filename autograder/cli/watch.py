@@ -5,19 +5,51 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from autograder import intake
-from autograder.cli import hint, keys, student
-from autograder.cli.say import say
+from autograder.cli import hint, student
 from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import ClassRecord, Lab, Message
-from autograder.grading.engine import Engine, EngineError, Options
-from autograder.report.terminal import readable, shows_colours
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import EngineError, Options
+from autograder.report.terminal import readable, say, shows_colours
+
+# Single keys from a terminal, or lines from whatever else standard input is.
+
+ENTER = "\n"
+
+
+@contextlib.contextmanager
+def pressed() -> Iterator[Iterator[str]]:
+    """Keys as they are pressed, lower case, :data:`ENTER` for Enter; the terminal is put back.
+
+    Without a terminal a line stands for its first letter. The iterator ends with the input.
+    """
+    if not sys.stdin.isatty():
+        yield (line[:1].lower() or ENTER for line in sys.stdin)
+        return
+    if sys.platform == "win32":
+        import msvcrt
+
+        yield (key.lower().replace("\r", ENTER) for key in iter(msvcrt.getwch, "\x03"))
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)  # Ctrl-C still interrupts
+    try:
+        # Not sys.stdin.read: a thread that waits in it keeps Python from ending.
+        yield (key.decode("ascii", "ignore").lower() for key in iter(lambda: os.read(0, 1), b""))
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
 
 STEP = 20  # ms without another change after which a save is over; an editor needs fewer
 QUIET = 200  # ms after which the watcher says that nothing has changed: so it does watch
@@ -41,7 +73,7 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     happened: queue.SimpleQueue[str] = queue.SimpleQueue()
     stop, stands = threading.Event(), threading.Event()
     try:
-        with Engine(lab, watched.options()) as engine, keys.pressed() as typed:
+        with Engine(lab, watched.options()) as engine, pressed() as typed:
             _start(lambda: _put(_saves(watched.folder, lab.files, stop, stands), happened))
             engine.wait_ready()
             _start(lambda: _put(typed, happened))
@@ -50,7 +82,7 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
             while event != QUIT:
                 if event == "h":
                     hint.run(lab_name, folder, match, language)
-                elif event in ("", SAVED, keys.ENTER):
+                elif event in ("", SAVED, ENTER):
                     watched.show(engine, saved=event == SAVED)
                 print(watched.footer(), flush=True)
                 event = _next(happened)

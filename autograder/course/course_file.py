@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from autograder.course.labfile import LABS, LabError, find_lab
+from autograder.course.labfile import LABS, LabError, Table, find_lab
 from autograder.course.late import LateRules
-from autograder.course.toml_table import Table
 
 _LATE = ("grace_minutes", "percent_per_day", "max_days", "extensions", "offset")
 _OFFSET = re.compile(r"Z|[+-](?:0\d|1[0-4]):[0-5]\d")

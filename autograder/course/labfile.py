@@ -3,14 +3,108 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from autograder.course.records import FAMILIES, FEEDBACK, Check, Exercise, Lab, Limits, Text
-from autograder.course.text import ToldError
-from autograder.course.toml_table import Table
+from autograder.course.records import (
+    FAMILIES,
+    FEEDBACK,
+    LANGUAGES,
+    Check,
+    Exercise,
+    Lab,
+    Limits,
+    Text,
+    ToldError,
+)
+
+# A table of a TOML file that knows where it stands, so that every error can say so.
+
+_Kind = type | tuple[type, ...]
+
+
+class Table:
+    """One table with its known keys.
+
+    Args:
+        where: how errors call it: the file and the place in it, ``a.toml: entry one``.
+        raw: what the TOML file holds there.
+        known: the keys that it may have.
+        error: the kind of error that is raised; its text names file, place, key and the mend.
+    """
+
+    def __init__(
+        self, where: str, raw: object, known: tuple[str, ...], error: type[ValueError]
+    ) -> None:
+        self.where, self._error = where, error
+        if not isinstance(raw, dict):
+            raise error(f"{where}: must be a table")
+        self._raw: dict[str, Any] = raw
+        for key in raw:
+            if key not in known:
+                raise self.error(key, f"unknown key; known are {', '.join(known)}")
+
+    def error(self, key: str, text: str) -> ValueError:
+        """The error about ``key``, to be raised."""
+        return self._error(f"{self.where}: {key}: {text}")
+
+    def value(self, key: str, kind: _Kind, default: object = None) -> Any:
+        """The value under ``key``, of ``kind``."""
+        value = self._raw.get(key, default)
+        # True is an int to Python, but no number of points.
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            wanted = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+            raise self.error(key, f"is missing or not of the kind {wanted}")
+        return value
+
+    def string(self, key: str, choices: tuple[str, ...] = (), default: str | None = None) -> str:
+        """The text under ``key``, which is not empty; one of ``choices`` where they are given."""
+        value: str = self.value(key, str, default)
+        if not value.strip() and value != default:
+            raise self.error(key, "must not be empty")
+        if choices and value not in choices:
+            raise self.error(key, f"must be one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    def strings(
+        self, key: str, choices: tuple[str, ...] = (), default: list[str] | None = None
+    ) -> tuple[str, ...]:
+        """The list of texts under ``key``; where there are ``choices`` it is not empty."""
+        values = self.value(key, list, default)
+        if not all(isinstance(value, str) for value in values):
+            raise self.error(key, "must hold texts only")
+        for value in values:
+            if choices and value not in choices:
+                raise self.error(key, f"must hold some of {', '.join(choices)}, not {value!r}")
+        if choices and not values:
+            raise self.error(key, f"must hold at least one of {', '.join(choices)}")
+        return tuple(values)
+
+    def text(self, key: str, *, empty: bool = False) -> Text:
+        """The text under ``key`` in both languages; ``empty`` allows one to be blank."""
+        raw = self.value(key, dict)
+        if set(raw) != set(LANGUAGES):
+            raise self.error(key, "needs exactly en and zh")
+        if not all(isinstance(value, str) for value in raw.values()):
+            raise self.error(key, "en and zh must be texts")
+        if not empty and not all(value.strip() for value in raw.values()):
+            raise self.error(key, "en and zh must not be empty")
+        return Text(raw["en"], raw["zh"])
+
+    def tables(self, key: str, default: list[object] | None = None) -> list[dict[str, Any]]:
+        """The tables under ``key``, ``[[key]]`` each."""
+        values = self._raw.get(key, default)
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise self.error(key, f"must hold tables, [[…{key}]], and nothing else")
+        return values
+
 
 ROOT = Path(__file__).resolve().parents[2]
 LABS = ROOT / "labs"
@@ -185,3 +279,95 @@ class _Reader:
             fresh=table.value("fresh", bool, False),
             optional=optional,
         )
+
+
+# Sees that records made from data hold what their types say: dataclasses take anything.
+
+_LARGEST = 1 << 63
+_Test = Callable[[Any], bool]
+
+
+def verify(record: Any) -> None:
+    """Check every field of a record of :mod:`autograder.course.records`, and of those in it.
+
+    Raises:
+        TypeError: a field holds something of another type, or a number beyond 64 bits; the text
+            names record, field and both kinds.
+    """
+    own: Any = type(record)
+    for name, kind, test in _fields(own):
+        value = getattr(record, name)
+        if not test(value):
+            wanted = getattr(kind, "__name__", str(kind)) if not get_args(kind) else str(kind)
+            raise TypeError(f"{own.__name__}.{name} is {type(value).__name__}, expected {wanted}")
+
+
+@cache
+def _fields(record: Hashable) -> tuple[tuple[str, Any, _Test], ...]:
+    """Names and types of the fields of a dataclass, and what tests a value."""
+    return tuple((name, kind, _test(kind)) for name, kind in get_type_hints(record).items())
+
+
+# Types are taken apart once: a class has millions of values.
+@cache
+def _test(kind: Any) -> _Test:
+    """What tells whether a value is of a type."""
+    origin: Any = get_origin(kind)
+    parts = [_test(part) for part in get_args(kind) if part is not ...]
+    if kind is Any:
+        return lambda value: True
+    if isinstance(kind, UnionType):
+        return lambda value: any(test(value) for test in parts)
+    if origin in (tuple, Sequence):
+        return _all_of(origin, parts[0])
+    if origin is Mapping:
+        return _pairs_of(*parts)
+    if kind in (int, float):
+        return _number if kind is float else lambda value: type(value) is int and _number(value)
+    return _record_of(kind) if is_dataclass(kind) else lambda value: isinstance(value, kind)
+
+
+def _record_of(kind: Any) -> _Test:
+    def test(value: Any) -> bool:
+        if isinstance(value, kind):
+            verify(value)
+            return True
+        return False
+
+    return test
+
+
+def _all_of(several: Any, test: _Test) -> _Test:
+    return lambda value: (
+        isinstance(value, several) and not isinstance(value, str) and all(map(test, value))
+    )
+
+
+def _pairs_of(key: _Test, item: _Test) -> _Test:
+    return lambda value: (
+        isinstance(value, Mapping) and all(map(key, value)) and all(map(item, value.values()))
+    )
+
+
+def _number(value: Any) -> bool:
+    # True is an int to Python, but no number of points.
+    return type(value) in (int, float) and -_LARGEST < value < _LARGEST
+
+
+# How many hidden cases a lab's grader runs: a number that students may know, and nothing else.
+
+FILE = "hidden_cases.json"
+
+
+def dump(count: int) -> str:
+    """The text of a lab's file."""
+    return json.dumps({"hidden_cases": count}) + "\n"
+
+
+def of(folder: Path) -> int | None:
+    """The number for the lab in ``folder``; None where the file is absent or damaged."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))["hidden_cases"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, int) else None

@@ -3,20 +3,96 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import Any, overload
 
-from autograder.course.findings import Certainty as Certainty
-from autograder.course.findings import Finding as Finding
-from autograder.course.findings import Misconception as Misconception
-from autograder.course.late import Lateness as Lateness
-from autograder.course.late import LateRules as LateRules
-from autograder.course.text import LANGUAGES as LANGUAGES
-from autograder.course.text import Message as Message
-from autograder.course.text import Text as Text
+from autograder.course.late import Lateness, LateRules
+
+# Words in both languages: texts as they are, and messages that are rendered later.
+
+LANGUAGES = ("en", "zh")
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text in both languages."""
+
+    en: str
+    zh: str
+
+    def in_(self, language: str) -> str:
+        """The text in ``language`` (``en`` or ``zh``)."""
+        return self.zh if language == "zh" else self.en
+
+
+class ToldError(ValueError):
+    """What ends a command, as a sentence for whoever ran it; ``said`` is it in both languages.
+
+    As ``str`` it is English. What only authors and instructors meet may be English alone.
+    """
+
+    def __init__(self, en: str, zh: str = "") -> None:
+        super().__init__(en)
+        self.said = Text(en, zh or en)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A sentence as a key and its values, so that it renders in either language later."""
+
+    key: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+# What diagnosis says: the words for a known mistake, and what was found in a hand-in.
+
+
+class Certainty(StrEnum):
+    """How sure diagnosis is of a mistake."""
+
+    NAMED = "named"  # the answers are those of this mistake, and of no other
+    LOOKS_LIKE = "looks_like"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A known mistake in words: what it is, what one sees of it, a hint, what to read again.
+
+    ``id`` is that of the class: mistakes with equal outputs share one. ``section`` is the title
+    of a section of the lab's handout, ``anchor`` its place there.
+    """
+
+    id: str
+    group: str
+    name: Text
+    sees: Text
+    hint: Text
+    section: Text
+    anchor: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What diagnosis makes of exercises that failed.
+
+    ``misconceptions`` act together; with ``either`` it is one of them. ``checks`` are those that
+    revealed it; ``known`` says what else is known, for instance how far the answers are right.
+    """
+
+    exercises: tuple[str, ...]
+    certainty: Certainty
+    misconceptions: tuple[Misconception, ...] = ()
+    either: bool = False
+    checks: tuple[str, ...] = ()
+    known: tuple[Message, ...] = ()
+
 
 FEEDBACK = ("symptom", "hint", "name")
 FAMILIES = (
@@ -326,3 +402,24 @@ class ClassRecord:
     public_cases: int = 0
     missing: tuple[Student, ...] = ()  # on the roster, but without a hand-in
     late_rules: LateRules | None = None  # of the course file, where there was one
+
+
+# A class that is never in memory whole.
+
+
+class OneByOne(Sequence[HandIn]):
+    """Hand-ins that are read or made whenever one is looked at."""
+
+    @abstractmethod
+    def _at(self, place: int) -> HandIn:
+        """The one at ``place``, from 0."""
+
+    @overload
+    def __getitem__(self, index: int) -> HandIn: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[HandIn]: ...
+    def __getitem__(self, index: int | slice) -> HandIn | list[HandIn]:
+        places = range(len(self))
+        if isinstance(index, slice):
+            return [self._at(place) for place in places[index]]
+        return self._at(places[index])

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.course.records import Text
-from autograder.course.text import ToldError
+from autograder.course.records import Text, ToldError
 
 FILE = "spot.json"
 LETTERS = "abcd"

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from autograder.course import asked
+from autograder.course import suggestions
 from autograder.course.plain import misconception_from_plain
 from autograder.course.records import Misconception
-from autograder.diagnosis import stages
+from autograder.diagnosis import items
 from autograder.diagnosis.fingerprints import Fingerprints
-from autograder.diagnosis.stages import Course
-from autograder.sandbox.wire import MAX_REQUEST, Tensor, pack, unpack
+from autograder.diagnosis.items import Course
+from autograder.wire.messages import MAX_REQUEST, Tensor, pack, unpack
 
 VERSION = 2  # to be raised when a bank that was made before would tell something else
 
@@ -60,7 +60,7 @@ def dump(bank: Bank) -> bytes:
         "made_of": bank.made_of,
         "exercises": exercises,
         "classes": [asdict(known) for known in bank.classes.values()],
-        "courses": {name: stages.to_plain(course) for name, course in bank.courses.items()},
+        "courses": {name: items.to_plain(course) for name, course in bank.courses.items()},
     }
     return zlib.compress(pack(tree, tensors), 9)
 
@@ -80,10 +80,10 @@ def load(path: Path) -> Bank:
             {name: _prints(name, raw, tensors) for name, raw in tree["exercises"].items()},
             {raw["id"]: misconception_from_plain(raw) for raw in tree["classes"]},
             str(tree["made_of"]),
-            {name: stages.from_plain(raw) for name, raw in tree["courses"].items()},
+            {name: items.from_plain(raw) for name, raw in tree["courses"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError, zlib.error) as error:
-        mend = f"run: {asked.command('build')}"
+        mend = f"run: {suggestions.command('build')}"
         raise BankError(f"{path}: not a bank of fingerprints ({error}); {mend}") from None
 
 

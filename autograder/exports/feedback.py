@@ -24,14 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from autograder import intake
-from autograder.course import asked
+from autograder.course import atomic, suggestions
 from autograder.course.records import ClassRecord, HandIn, Message
-from autograder.exports import zips
-from autograder.exports.errors import ExportError
 from autograder.exports.people import listed
-from autograder.intake import download_names
-from autograder.intake.entry import Entry
+from autograder.exports.sheet import ExportError
+from autograder.intake import names as intake_names
 from autograder.intake.names import readable
+from autograder.intake.tree import Entry
 
 PLATFORMS = ("canvas", "moodle")
 REPORTS = ("report.html", "report.md")
@@ -59,7 +58,7 @@ def _notebook(reports: Reports) -> bytes:
 
 # What Canvas gets in place of a student's file, best first, by the ending of that file's name.
 _FORMS: tuple[tuple[str, Form], ...] = (
-    (".zip", zips.packed),
+    (".zip", atomic.packed),
     (".md", _markdown),
     (".txt", _markdown),
     (".py", _markdown),
@@ -107,16 +106,16 @@ def write(record: ClassRecord, out: Path, download: Path, to: Path) -> Sent:
         raise ExportError("other_download", download)
     nowhere = [student for student, place in whose.items() if place is None]
     lacking: list[str] = []
-    with zips.written(to) as archive:
+    with atomic.written(to) as archive:
         for student, place in found:
             try:
                 reports = {name: (out / student / name).read_bytes() for name in REPORTS}
             except OSError:
                 lacking.append(student)
                 continue
-            zips.put(archive, place.name, place.form(reports))
+            atomic.put(archive, place.name, place.form(reports))
         if len(lacking) == len(found):
-            raise ExportError("no_reports", out, command=asked.command("report", out))
+            raise ExportError("no_reports", out, command=suggestions.command("report", out))
     left = {"nowhere": nowhere, "no_report": lacking}
     remarks = [Message(f"export.{key}", {"who": listed(who)}) for key, who in left.items() if who]
     return Sent(places.platform, len(found) - len(lacking), tuple(remarks))
@@ -148,7 +147,7 @@ def _names(entry: Entry) -> list[str]:
 
 
 def _platform(name: str) -> str:
-    told = download_names.parse(name)
+    told = intake_names.parse(name)
     return told.group[0] if told is not None else ""
 
 
@@ -165,7 +164,7 @@ def _moodle(names: Sequence[str]) -> Place | None:
 def _canvas(names: Sequence[str]) -> Place | None:
     for ending, form in _FORMS:
         for name in names:
-            told = download_names.parse(name)
+            told = intake_names.parse(name)
             if told is not None and not told.entered and name.lower().endswith(ending):
                 return Place(name, form)
     return None

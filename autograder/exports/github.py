@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autograder.course.records import Lab
-from autograder.exports import classroom50_autograder, gradescope_zip
+from autograder.exports import classroom50_autograder, gradescope
 
 FOLDER = ".github/workflows"
 GRADER = "qwen3-labs.zip"
@@ -78,6 +78,6 @@ def classroom50(root: Path, lab: Lab, language: str) -> dict[str, bytes]:
         line = f'{setting} = "{getattr(classroom50_autograder, setting)}"\n'
         assert line in script
         script = script.replace(line, f'{setting} = "{value}"\n')
-    sources = gradescope_zip.sources(root, lab, hidden=False)
+    sources = gradescope.sources(root, lab, hidden=False)
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in sources}
-    return {"autograder.py": script.encode(), GRADER: gradescope_zip.packed(files)}
+    return {"autograder.py": script.encode(), GRADER: gradescope.packed(files)}

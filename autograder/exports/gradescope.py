@@ -11,16 +11,24 @@ score for this hand-in until the autograder is run again or a person enters one.
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from autograder.course.labfile import verify
+from autograder.course.late import LateRules
 from autograder.course.messages import render
-from autograder.course.records import ClassRecord, HandIn, Lab, Message
+from autograder.course.plain import late_rules_from_plain, late_rules_to_plain
+from autograder.course.records import ClassRecord, HandIn, Lab, Message, Origin, Student
 from autograder.course.score import final_of, late_penalty_of, score_of
-from autograder.exports.checks import CheckLine, check_lines, prints_of, title_of
+from autograder.exports.junit import CheckLine, check_lines, prints_of, title_of
+from autograder.intake.names import moment, safe_id
 from autograder.report import escape
-from autograder.report.recognised import recognised, wording
+from autograder.report.hints import recognised, wording
 from autograder.report.view import family_name, label, student_view
 
 _FORMATS = {
@@ -149,3 +157,161 @@ def _mistakes(record: ClassRecord, hand_in: HandIn, language: str) -> Iterator[s
         for one in finding.mistakes:
             yield from (f"  {text}" for text in (one.sees, one.hint, one.section) if text)
         yield from (f"  {text}" for text in finding.known)
+
+
+# ``submission_metadata.json``: whose hand-in Gradescope wants graded, and when it came.
+#
+# Read in gradescope/autograder_samples: docs/submission_metadata.md.
+
+
+def read_metadata(path: Path) -> tuple[str, Origin]:
+    """An id for the hand-in, and its origin; what the file does not tell stays empty.
+
+    Never raises: a hand-in is graded even where nobody knows whose it is.
+    """
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        told = None
+    data = told if isinstance(told, dict) else {}
+    users = data.get("users")
+    students = tuple(
+        Student(_text(one, "id") or _text(one, "email"), _text(one, "name"), _text(one, "email"))
+        for one in (users if isinstance(users, list) else [])
+        if isinstance(one, dict)
+    )
+    assignment = data.get("assignment")
+    due = _text(assignment, "due_date") if isinstance(assignment, dict) else ""
+    earlier = data.get("previous_submissions")
+    submitted_at = _text(data, "created_at")
+    origin = Origin(
+        name=f"submission_{_text(data, 'id')}" if _text(data, "id") else "submission",
+        students=students,
+        submitted_at=submitted_at if moment(submitted_at) else "",
+        late=_late(submitted_at, due),
+        attempt=1 + (len(earlier) if isinstance(earlier, list) else 0),
+    )
+    names = [one.name or one.email or one.id for one in students]
+    return safe_id(", ".join(names) or origin.name), origin
+
+
+def _text(data: Mapping[str, Any], key: str) -> str:
+    value = data.get(key)
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+
+
+def _late(submitted_at: str, due: str) -> bool | None:
+    """By Gradescope's own due date; None where either time is not known."""
+    at, by = moment(submitted_at), moment(due)
+    if at is None or by is None or (at.utcoffset() is None) != (by.utcoffset() is None):
+        return None
+    return at > by
+
+
+# What an autograder zip was made for: ``settings.json`` beside the code.
+
+SETTINGS = "settings.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Lab (name of its folder), language of results, least level of isolation, late hand-ins."""
+
+    lab: str
+    language: str
+    least: str
+    rules: LateRules | None = None
+
+
+def settings_text(settings: Settings) -> str:
+    """The file's text."""
+    told = {"lab": settings.lab, "language": settings.language, "least": settings.least}
+    rules = late_rules_to_plain(settings.rules)
+    return json.dumps({**told, "rules": rules}, indent=1) + "\n"
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings of this copy.
+
+    Raises:
+        ValueError: absent or damaged; the text names the file and the mend.
+    """
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        rules = late_rules_from_plain(told["rules"])
+        settings = Settings(told["lab"], told["language"], told["least"], rules)
+        verify(settings)
+        return settings
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ValueError(f"{path}: {error}; export the autograder again") from None
+
+
+# The autograder zip for Gradescope: ``setup.sh``, ``run_autograder`` and a copy of what grades.
+#
+# Layout (gradescope/autograder_samples: docs/specs.md): both scripts at the root; everything lands
+# in ``/autograder/source``. Beside them ``qwen3-labs/`` (the code, one lab, the recipes of its
+# hidden cases), ``secret``, ``settings.json``, and ``not_graded.json`` for when not even Python
+# starts. Equal sources, settings and secret give equal bytes.
+
+CODE = "qwen3-labs"
+SCRIPTS = Path(__file__).parent / "gradescope_scripts"
+RUNNABLE = ("setup.sh", "run_autograder")
+_INSTALLED = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE")
+_CODE = (".py", ".toml", ".j2")
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold
+
+
+def contents(root: Path, lab: Lab, settings: Settings, secret: bytes) -> dict[str, bytes]:
+    """Every file of the zip by its path, in order.
+
+    Args:
+        root: the checkout.
+        lab: the lab that is graded.
+        settings: how.
+        secret: what hidden cases are drawn from.
+    """
+    files = {name: (SCRIPTS / name).read_bytes() for name in RUNNABLE}
+    files["secret"] = secret + b"\n"
+    files[SETTINGS] = settings_text(settings).encode()
+    ours = text_of(not_graded(lab, settings.language))
+    files["not_graded.json"] = ours.encode()
+    for path in sources(root, lab, hidden=True):
+        files[f"{CODE}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+    return dict(sorted(files.items()))
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """The zip; the scripts are executable in it, and the secret is its owner's."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, blob in files.items():
+            entry = zipfile.ZipInfo(path, _TIME)
+            mode = 0o755 if path in RUNNABLE else 0o600 if path == "secret" else 0o644
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.create_system = 3  # Unix, whatever machine writes it
+            archive.writestr(entry, blob, zipfile.ZIP_DEFLATED)
+    return stream.getvalue()
+
+
+def sources(root: Path, lab: Lab, *, hidden: bool) -> Iterator[Path]:
+    """The autograder without what authors do, the lab, and what its hidden cases are made of."""
+    yield from (root / name for name in _INSTALLED)
+    for path in _files(root / "autograder"):
+        inside = path.relative_to(root / "autograder").parts[0]
+        if path.suffix in _CODE and inside != "authoring":
+            yield path
+    yield root / "labs" / "__init__.py"
+    yield from _files(root / "labs" / "given")
+    yield from _files(lab.folder)
+    if hidden:
+        solutions = root / "solutions" / lab.name
+        yield from _files(solutions / "cases")
+        yield from sorted(solutions.glob("*.bank"))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below a folder but hidden ones and what Python leaves behind."""
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in parts):
+            yield path

@@ -18,14 +18,13 @@ from autograder import intake
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
 from autograder.course.records import ClassRecord, HandIn, Lab, Submission
-from autograder.exports import gradescope, gradescope_metadata
-from autograder.exports.gradescope_settings import SETTINGS, Settings
-from autograder.exports.gradescope_settings import read as read_settings
-from autograder.grading import prepare, secret
-from autograder.grading.engine import Engine, Options
-from autograder.grading.versions import versions
+from autograder.exports import gradescope
+from autograder.exports.gradescope import SETTINGS, Settings, read_settings
+from autograder.grading import hidden_cases
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options, versions
 from autograder.intake.extensions import Clock
-from autograder.sandbox.jail import harden_parent
+from autograder.worker.jail import harden_parent
 
 LEVELS = ("weak", "medium", "strong")
 
@@ -56,7 +55,7 @@ def main(argv: list[str]) -> int:
 
 def _document(lab: Lab, settings: Settings, root: Path, source: Path) -> dict[str, Any]:
     began = time.monotonic()
-    student, origin = gradescope_metadata.read(root / "submission_metadata.json")
+    student, origin = gradescope.read_metadata(root / "submission_metadata.json")
     entry = intake.Entry(student, root / "submission", origin=origin)
     with intake.fenced() as read:
         submission = read(entry, lab)
@@ -77,8 +76,8 @@ def _graded(lab: Lab, settings: Settings, source: Path, submission: Submission) 
     """
     harden_parent()
     state = source / "state"
-    key = secret.find(source / "secret", state)
-    hidden = prepare.hidden_cases(lab.name, state, key)
+    key = hidden_cases.find(source / "secret", state)
+    hidden = hidden_cases.hidden_cases(lab.name, state, key)
     with Engine(lab, Options(hidden_cases=hidden, order_seed=key)) as engine:
         engine.wait_ready()
         level = engine.isolation.level

@@ -8,11 +8,32 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
-from autograder.exports.errors import ExportError
+from autograder.course.messages import both
+from autograder.course.records import Message
+from autograder.exports.people import Person
+from autograder.report import escape
+
+# What ends an export, as a sentence in the reader's language.
+
+
+class ExportError(ValueError):
+    """A file that cannot be used; ``reason`` names it, what was expected, and how to mend it."""
+
+    def __init__(self, key: str, path: Path, **values: object) -> None:
+        harmless = {name: _harmless(value) for name, value in values.items()}
+        self.reason = Message(f"export.{key}", {"path": str(path), **harmless})
+        super().__init__(both(self.reason))
+
+
+def _harmless(value: object) -> object:
+    """A wrong file may hold anything, a terminal's control sequences, too."""
+    return escape.line(value) if isinstance(value, str) else value
+
 
 MAX_BYTES = 16 << 20
 DELIMITERS = ",;\t"
@@ -152,3 +173,60 @@ def _scanned(path: Path, text: str, delimiter: str) -> Iterator[Row]:
             if any(one.value.strip() for one in cells):
                 yield Row(begun, tuple(cells))
             cells, begun = [], line
+
+
+# A grade book that an instructor downloaded: the rows of students, and the cells to be filled.
+
+_NUMBER = re.compile(r"[+-]?\d{1,9}(?:[.,]\d{1,6})?")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A student's row. ``kept`` says why its cell must not be changed: a message's name, or ""."""
+
+    person: Person
+    row: Row
+    kept: str = ""
+
+
+@dataclass(frozen=True)
+class Book:
+    """A grade book.
+
+    Attributes:
+        platform: the course system, as :mod:`autograder.exports.people` calls it.
+        place: the column to be filled, from 0.
+        column: its title.
+        maximum: what the system takes for all points.
+    """
+
+    platform: str
+    sheet: Sheet
+    place: int
+    column: str
+    maximum: Decimal
+    lines: tuple[Line, ...]
+
+
+def with_comma(sheet: Sheet) -> bool:
+    """Whether numbers of this file are written with a decimal comma."""
+    texts = {cell.value.strip() for row in sheet.rows for cell in row.cells}
+    signs = {sign for text in texts if number(text) is not None for sign in ".," if sign in text}
+    return signs == {","}
+
+
+def number(text: str) -> Decimal | None:
+    """A number as course systems write it, with a point or a comma before the decimals."""
+    text = text.strip()
+    return Decimal(text.replace(",", ".")) if _NUMBER.fullmatch(text) else None
+
+
+def places(header: Sequence[str], *names: str) -> list[int]:
+    """The columns whose title is one of these, but for case and space around it."""
+    known = {name.casefold() for name in names}
+    return [at for at, title in enumerate(header) if title.strip().casefold() in known]
+
+
+def cells(row: Row, columns: Sequence[int]) -> tuple[str, ...]:
+    """What the row says in these columns."""
+    return tuple(row.value(at) for at in columns)

@@ -17,10 +17,10 @@ from pathlib import Path
 from autograder import intake
 from autograder.course.messages import render
 from autograder.course.records import LANGUAGES, Lab, Message
-from autograder.exports.errors import ExportError
 from autograder.exports.people import listed
+from autograder.exports.sheet import ExportError
 from autograder.intake import attempts
-from autograder.intake.entry import Entry
+from autograder.intake.tree import Entry
 
 SUBMISSIONS, BASE, README = "submissions", "base", "README.md"
 # As they are typed in the folder of the bundle.

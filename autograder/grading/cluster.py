@@ -8,21 +8,202 @@ one that still takes its workers along is left to a human.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import queue
+import tempfile
+import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from distributed import Client, Future
+from distributed import Client, Future, Worker, get_worker
+from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.scheduler import KilledWorker
 
-from autograder.course.records import HandIn, Isolation, Lab, Submission
-from autograder.grading import remote
-from autograder.grading.crew import EngineError, Options
-from autograder.grading.engine import ungraded
+from autograder.course import labfile
+from autograder.course.plain import message_from_plain, message_to_plain
+from autograder.course.records import HandIn, Isolation, Lab, Origin, Student, Submission
+from autograder.grading import journal, shards
+from autograder.grading.engine import Engine, ungraded
+from autograder.grading.judge_process import EngineError, Options, versions
+from autograder.report.class_file import hand_in_from_plain, hand_in_to_plain
+from autograder.worker.jail import harden_parent
+
+# What a worker of a Dask cluster does: the local engine, asked for hand-ins in chunks.
+#
+# A chunk and its records travel as JSON text, so a worker needs no folder that it shares with
+# whoever asks, and nothing that a hand-in holds is ever unpickled.
+
+NAME = "qwen3-labs"  # of the plugin
+
+
+@dataclass(frozen=True)
+class Same:
+    """What has to be the same here and there: hashes of lab and grader, and the releases."""
+
+    lab: str
+    grader: str
+    versions: Mapping[str, str]
+
+
+def same(lab: Lab) -> Same:
+    """That of this machine."""
+    return Same(shards.digest_of_lab(lab), journal.context(lab, (), {}).hex(), versions())
+
+
+class Grader(WorkerPlugin):
+    """Keeps an engine for one grading on every worker, those that come later too.
+
+    Args:
+        lab: its name.
+        cases: the hidden cases, as the bytes of their file; drawn once, so that every worker
+            asks the same.
+        key: what the order of questions is drawn from.
+    """
+
+    name = NAME
+
+    def __init__(self, lab: str, cases: bytes, key: bytes) -> None:
+        self._asked = lab
+        self._cases = cases
+        self._key = key
+
+    def setup(self, worker: Worker) -> None:
+        """Called by Dask on the worker. Nothing that can fail happens yet."""
+        self._lock = threading.Lock()  # one chunk at a time: it uses all threads of the worker
+        self._engine: Engine | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._jobs = worker.state.nthreads
+
+    def teardown(self, worker: Worker) -> None:
+        """Called by Dask on the worker when grading has ended."""
+        with self._lock:
+            self._end()
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
+
+    def stand(self) -> dict[str, Any]:
+        """What this worker is, as plain data: see :func:`hello`."""
+        lab = labfile.load(labfile.find_lab(self._asked))
+        with self._lock:
+            engine = self._ready(lab)
+            isolation, counts = asdict(engine.isolation), dict(engine.counts)
+        return {"same": asdict(same(lab)), "isolation": isolation, "counts": counts}
+
+    def graded(self, submissions: list[Submission]) -> tuple[Isolation, list[HandIn]]:
+        """Grade a chunk.
+
+        Raises:
+            EngineError: see :meth:`Engine.grade`.
+        """
+        with self._lock:
+            engine = self._ready(labfile.load(labfile.find_lab(self._asked)))
+            try:
+                return engine.isolation, list(engine.grade(iter(submissions)))
+            except BaseException:
+                self._end()  # the next chunk gets a new one
+                raise
+
+    def _ready(self, lab: Lab) -> Engine:
+        if self._engine is None:
+            harden_parent()  # the secret stands in this process, too
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory()
+                (Path(self._folder.name) / "hidden.safetensors").write_bytes(self._cases)
+            path = Path(self._folder.name) / "hidden.safetensors"
+            options = Options(hidden_cases=path, jobs=self._jobs, order_seed=self._key)
+            engine = Engine(lab, options)
+            engine.__enter__()
+            self._engine = engine
+            try:
+                engine.wait_ready()
+            except BaseException:
+                self._end()
+                raise
+        return self._engine
+
+    def _end(self) -> None:
+        if self._engine is not None:
+            self._engine.__exit__(None)
+            self._engine = None
+
+
+def hello() -> dict[str, Any]:
+    """A task: what a worker is (``same``, ``isolation``, ``counts``), or why it ``cannot``."""
+    return _told(lambda grader: grader.stand())
+
+
+def grade(lab: str, expected: Mapping[str, Any], chunk: str) -> dict[str, Any]:
+    """A task: the records of a chunk.
+
+    Args:
+        lab: its name.
+        expected: :class:`Same` of who asks, as plain data.
+        chunk: from :func:`chunk_of`.
+
+    Returns:
+        ``isolation`` and ``records`` (JSON text), ``same`` alone where that is not as expected,
+        or why it ``cannot``.
+    """
+    own = labfile.load(labfile.find_lab(lab))
+    if (here := asdict(same(own))) != expected:
+        return {"same": here}
+
+    def work(grader: Grader) -> dict[str, Any]:
+        isolation, hand_ins = grader.graded(submissions_of(chunk))
+        records = [hand_in_to_plain(own, hand_in) for hand_in in hand_ins]
+        return {"isolation": asdict(isolation), "records": json.dumps(records)}
+
+    return _told(work)
+
+
+def _told(work: Callable[[Grader], dict[str, Any]]) -> dict[str, Any]:
+    """The answer of a task with the worker's address, or a sentence why there is none."""
+    worker = get_worker()
+    grader = worker.plugins[NAME]
+    assert isinstance(grader, Grader)
+    try:
+        return {"worker": worker.address, **work(grader)}
+    except (EngineError, OSError, ValueError) as error:
+        return {"worker": worker.address, "cannot": str(error)}
+
+
+def chunk_of(submissions: list[Submission]) -> str:
+    """Hand-ins as JSON text."""
+    plain = [
+        {
+            "student": one.student,
+            "files": dict(one.files),
+            "notes": [message_to_plain(note) for note in one.notes],
+            "problems": {name: message_to_plain(m) for name, m in one.problems.items()},
+            "origin": asdict(one.origin),
+        }
+        for one in submissions
+    ]
+    return json.dumps(plain)
+
+
+def submissions_of(chunk: str) -> list[Submission]:
+    """The inverse of :func:`chunk_of`."""
+    found = []
+    for one in json.loads(chunk):
+        students = tuple(Student(**student) for student in one["origin"]["students"])
+        origin = Origin(**{**one["origin"], "students": students})
+        notes = tuple(message_from_plain(note) for note in one["notes"])
+        problems = {name: message_from_plain(m) for name, m in one["problems"].items()}
+        found.append(Submission(one["student"], one["files"], notes, problems, origin))
+    return found
+
+
+def records_of(text: str) -> list[HandIn]:
+    """The records in the answer of :func:`grade`."""
+    return [hand_in_from_plain(plain) for plain in json.loads(text)]
+
 
 _TALKERS = ("distributed", "tornado", "asyncio")
 LEVELS = ("weak", "medium", "strong")
@@ -44,7 +225,7 @@ class Cluster:
     def __init__(self, address: str, lab: Lab, options: Options, least: str, count: int) -> None:
         self._address, self._lab, self._options = address, lab, options
         self._least, self._count = least, count
-        self._same = asdict(remote.same(lab))
+        self._same = asdict(same(lab))
         self._client: Client | None = None
         _silence()
         self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
@@ -61,7 +242,7 @@ class Cluster:
         if self._client is None:
             return
         with contextlib.suppress(Exception):  # it may be gone, and nothing is lost by that
-            self._client.unregister_worker_plugin(remote.NAME)
+            self._client.unregister_worker_plugin(NAME)
         with contextlib.suppress(Exception):
             self._client.close(timeout=5)
 
@@ -73,7 +254,7 @@ class Cluster:
         """
         try:
             self._client = client = Client(
-                self._address, timeout=PATIENCE, set_as_default=False, name=remote.NAME
+                self._address, timeout=PATIENCE, set_as_default=False, name=NAME
             )
             client.wait_for_workers(1, timeout=PATIENCE)
         except (OSError, ValueError, ImportError) as error:
@@ -83,12 +264,11 @@ class Cluster:
             ) from None
         cases = self._options.hidden_cases
         assert cases is not None
-        plugin = remote.Grader(self._lab.name, cases.read_bytes(), self._options.order_seed)
+        plugin = Grader(self._lab.name, cases.read_bytes(), self._options.order_seed)
         try:
             client.register_plugin(plugin)
             asked = [
-                client.submit(remote.hello, workers=[worker], pure=False)
-                for worker in client.nthreads()
+                client.submit(hello, workers=[worker], pure=False) for worker in client.nthreads()
             ]
             answers = client.gather(asked)
         except Exception as error:  # Dask hands on whatever a worker raised
@@ -135,14 +315,14 @@ class Cluster:
                     f"{answer['worker']}: this worker has joined with the isolation level "
                     f"{self.isolation.level}, and {self._least} was asked for"
                 )
-            yield from remote.records_of(answer["records"])
+            yield from records_of(answer["records"])
 
     def _submit(self, chunk: list[Submission]) -> str:
         assert self._client is not None
-        text = remote.chunk_of(chunk)
+        text = chunk_of(chunk)
         asked = (self._lab.name, self._same, text)
         with self._scheduler():
-            future = self._client.submit(remote.grade, *asked, pure=False)
+            future = self._client.submit(grade, *asked, pure=False)
         self._held[str(future.key)] = future
         future.add_done_callback(self._ended.put)
         return str(future.key)

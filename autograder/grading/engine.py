@@ -28,8 +28,8 @@ from autograder.course.records import (
     Outcome,
     Submission,
 )
-from autograder.grading.crew import Crew, CrewLost, EngineError, Options
-from autograder.sandbox.jail import level
+from autograder.grading.judge_process import Crew, CrewLost, EngineError, Options
+from autograder.worker.jail import level
 
 STARTS = 3  # of a crew, before we give up
 __all__ = ["Engine", "EngineError", "Options"]

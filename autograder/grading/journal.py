@@ -16,15 +16,17 @@ from typing import Any
 
 from autograder.course.atomic import write_atomic
 from autograder.course.labfile import ROOT
-from autograder.course.one_by_one import OneByOne
 from autograder.course.plain import message_to_plain
-from autograder.course.records import CheckResult, HandIn, Lab, Submission
-from autograder.grading.inputs import banks
-from autograder.report.record import hand_in_from_plain, hand_in_to_plain
+from autograder.course.records import CheckResult, HandIn, Lab, OneByOne, Submission
+from autograder.grading.judge_process import banks
+from autograder.report.class_file import hand_in_from_plain, hand_in_to_plain
 
 FOLDER = ".records"
 # Rooms whose code decides about results; the others only show them.
-_GRADER = ("course", "sandbox", "reference", "diagnosis", "harness", "intake", "grading")
+_GRADER = (
+    "wire", "worker", "course", "sandbox", "reference", "checks", "diagnosis", "judge", "intake",
+    "grading",
+)  # fmt: skip
 
 
 def context(lab: Lab, cases: Iterable[Path], versions: Mapping[str, str]) -> bytes:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from autograder.course import course_file
 from autograder.course.atomic import write_atomic
-from autograder.course.kinds import verify
+from autograder.course.labfile import verify
+from autograder.course.late import LateRules
 from autograder.course.plain import late_rules_from_plain, late_rules_to_plain
-from autograder.course.records import Lab, LateRules
-from autograder.intake import extensions_csv
-from autograder.intake.enrolment import Directory
+from autograder.course.records import Lab
+from autograder.intake import extensions
+from autograder.intake.people import Directory
 
 NAME = ".late_rules.json"
 
@@ -29,7 +30,7 @@ def read(path: Path, lab: Lab) -> LateRules:
     if course.extensions is None:
         return rules
     due, offset = rules.due, rules.offset
-    return replace(rules, extensions=extensions_csv.read(course.extensions, lab.name, due, offset))
+    return replace(rules, extensions=extensions.read(course.extensions, lab.name, due, offset))
 
 
 def resolved(rules: LateRules | None, everybody: Directory) -> LateRules | None:

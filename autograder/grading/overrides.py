@@ -30,8 +30,8 @@ from typing import Any
 
 from autograder.course.records import HandIn, Lab, Override
 from autograder.course.score import neat
-from autograder.intake.enrolment import Directory
-from autograder.intake.roster_csv import decoded
+from autograder.intake.people import Directory
+from autograder.intake.roster import decoded
 
 NAME = "overrides.toml"
 TABLE = "overrides.csv"

@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from autograder.course.atomic import write_atomic
-from autograder.course.kinds import verify
+from autograder.course.labfile import verify
+from autograder.course.late import LateRules
 from autograder.course.plain import (
     late_rules_from_plain,
     late_rules_to_plain,
     message_from_plain,
     message_to_plain,
 )
-from autograder.course.records import Isolation, Lab, LateRules, Message, Origin, Student
+from autograder.course.records import Isolation, Lab, Message, Origin, Student
+from autograder.grading import hidden_cases, journal
+from autograder.grading.engine import kept_name
 from autograder.intake.attempts import people
-from autograder.intake.entry import Entry
-from autograder.report.record import lab_to_plain
+from autograder.intake.tree import Entry
+from autograder.report.class_file import lab_to_plain
 
 NAME = "shard.json"
 SCHEMA, VERSION = "qwen3-labs.shard", 1
@@ -220,3 +225,51 @@ def together(parts: Mapping[Path, Part]) -> list[int]:
             )
         numbers[part.shard.number] = path
     return [number for number in range(1, first.shard.count + 1) if number not in numbers]
+
+
+# Brings what parts of a class have left into one output folder.
+
+OUTPUTS = ".outputs"
+
+
+def gather(parts: Mapping[Path, Part], out: Path) -> None:
+    """Put the records of all parts, and what hand-ins answered where that was kept, into ``out``.
+
+    So ``out`` is what one run over the whole class would have left: ``grade --resume`` and
+    ``rescore`` go on from there. Nothing of a part is changed.
+
+    Raises:
+        ShardError: a record is not where the part says.
+        OSError: ``out`` cannot be written to.
+    """
+    for path, part in parts.items():
+        (out / journal.FOLDER).mkdir(parents=True, exist_ok=True)
+        for student in part.graded:
+            name = Path(journal.FOLDER, journal.file_name(student))
+            if not _brought(path / name, out / name):
+                raise ShardError(f"{path / name}: absent; run this shard again with --resume")
+            kept = Path(OUTPUTS, kept_name(student))
+            if (path / kept).exists():
+                (out / OUTPUTS).mkdir(exist_ok=True)
+                _brought(path / kept, out / kept)
+        _brought(path / hidden_cases.CHECK, out / hidden_cases.CHECK)
+
+
+def _brought(source: Path, target: Path) -> bool:
+    """Whether ``source`` was there; a second name of one file costs a large class no space.
+
+    Whoever writes such a file later moves a new one to its place, so the other name keeps what it
+    had.
+    """
+    if not source.exists():
+        return False
+    temporary = target.with_name(f".{target.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(source, temporary)
+    except OSError:  # another disk, or one without links
+        shutil.copyfile(source, temporary)
+    os.replace(temporary, target)
+    # Of two names of one file nothing is moved.
+    temporary.unlink(missing_ok=True)
+    return True

@@ -5,9 +5,9 @@
 executed or parsed as Python; whatever is wrong with a hand-in becomes a message of that one.
 """
 
-from autograder.intake.entry import Entry, Piece
 from autograder.intake.listing import SourceError, Survey, find, survey
 from autograder.intake.reading import fenced, read, unread
+from autograder.intake.tree import Entry, Piece
 
 __all__ = [
     "Entry", "Piece", "SourceError", "Survey", "fenced", "find", "read", "survey", "unread",

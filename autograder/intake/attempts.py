@@ -15,12 +15,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from autograder.course.one_by_one import OneByOne
-from autograder.course.records import HandIn, Lab, Message, Origin, Score
+from autograder.course.records import HandIn, Lab, Message, OneByOne, Origin, Score
 from autograder.course.score import late_share, score_of
-from autograder.intake.entry import Entry
-from autograder.intake.names import shown
-from autograder.intake.timestamps import moment
+from autograder.intake.names import moment, shown
+from autograder.intake.tree import Entry
 
 People = frozenset[str]
 

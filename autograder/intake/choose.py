@@ -9,9 +9,8 @@ from enum import IntEnum
 from functools import lru_cache
 
 from autograder.course.records import Lab, Message
-from autograder.intake.decode import RefusedError
 from autograder.intake.names import is_lookalike, is_meant, shown
-from autograder.intake.tree import MAX_DEPTH, PACKED, Found, Kind
+from autograder.intake.tree import MAX_DEPTH, PACKED, Found, Kind, RefusedError
 
 _LISTED = 5  # names shown in a message
 _NUMBER = re.compile(r"0{0,3}(?P<number>\d{1,4})")

@@ -3,18 +3,260 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from importlib import import_module
+from typing import Any
 
-from autograder.course.records import Lab, Message
-from autograder.intake import gradescope
+from autograder.course.records import Lab, Message, Student
+from autograder.intake import names as intake_names
 from autograder.intake.choose import Standing, standing
 from autograder.intake.class_folder import ClassFolder
-from autograder.intake.hand_in_places import HandInPlace, Layout, by_names, download, piece, plain
-from autograder.intake.names import readable
-from autograder.intake.timestamps import iso
-from autograder.intake.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind
+from autograder.intake.names import Download, iso, readable, shown
+from autograder.intake.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind, Piece
 from autograder.sandbox.fence import Fence, FenceError
+
+# Files of one name in one hand-in, of which a course system keeps the older ones, too.
+
+_NUMBERED = re.compile(r"(?P<stem>.+?)-(?P<number>\d{1,3})(?P<suffix>\.[^.]+)", re.DOTALL)
+
+
+def newest(
+    named: Sequence[tuple[Piece, int]], files: Sequence[str]
+) -> tuple[tuple[Piece, ...], list[Message]]:
+    """Of ``attention.py`` and ``attention-1.py`` keep the newer, under the lab's name.
+
+    Args:
+        named: the files of one hand-in, each with a number that grows with time.
+        files: the lab's files; other names keep their number unless both are there.
+
+    Returns:
+        What remains, and a note per file that was taken under another name or set aside.
+    """
+    plain = {piece.name for piece, _ in named} | set(files)
+    families: dict[str, list[tuple[int, int, Piece]]] = {}
+    for piece, newer in named:
+        base, number = piece.name, 0
+        if (match := _NUMBERED.fullmatch(piece.name)) and match["stem"] + match["suffix"] in plain:
+            base, number = match["stem"] + match["suffix"], int(match["number"])
+        # Folders have no name: each is a family of its own.
+        families.setdefault(base or f"{piece.path}/", []).append((number, newer, piece))
+    kept: list[Piece] = []
+    notes: list[Message] = []
+    for base, family in families.items():
+        *older, (number, _, last) = sorted(family, key=lambda one: one[:2])
+        kept.append(last if not last.name else Piece(last.path, base))
+        if number:
+            values = {"file": shown(base), "found": shown(last.name)}
+            notes.append(Message("intake.resubmitted", values))
+        if older:
+            names = ", ".join(shown(piece.name) for _, _, piece in older)
+            notes.append(Message("intake.replaced", {"file": shown(base), "found": names}))
+    return tuple(kept), notes
+
+
+# The children of a class folder, grouped into hand-ins by what their names tell.
+
+
+@dataclass(frozen=True)
+class HandInPlace:
+    """One hand-in: its name as downloaded, the id it asks for, and what is known of it."""
+
+    name: str
+    person: str
+    pieces: tuple[Piece, ...]
+    students: tuple[Student, ...]
+    submitted_at: str = ""
+    late: bool | None = None
+    attempt: int = 0
+    notes: tuple[Message, ...] = ()
+    known: bool = True  # a course system's name, or metadata, was understood
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The hand-ins, names that belong to nobody, and remarks for the instructor."""
+
+    hand_ins: tuple[HandInPlace, ...]
+    strays: tuple[str, ...] = ()
+    remarks: tuple[Message, ...] = ()
+
+
+def _stem(one: Found) -> str:
+    """The name without the ending of an archive."""
+    return readable(one.name) if one.kind is Kind.FOLDER else PACKED.sub("", readable(one.name))
+
+
+def download(one: Found, pattern: re.Pattern[str] | None) -> Download | None:
+    """What the name of a child of the class tells, by the pattern if there is one."""
+    if pattern is not None:
+        told = intake_names.by_pattern(pattern, readable(one.name))
+        return told or intake_names.by_pattern(pattern, _stem(one))
+    whole = one.kind is Kind.FOLDER or PACKED.search(one.name) is not None
+    told = intake_names.parse(readable(one.name))
+    if whole and (told is None or told.group[0] == "chinese"):
+        # What follows in `学号_姓名_lab2.zip` is no file of a hand-in, but names one of its own.
+        told = intake_names.parse(_stem(one))
+        return None if told is None else replace(told, file="")
+    # A loose file whose name names a person but no file is nobody's.
+    return told if told is not None and (whole or told.file) else None
+
+
+def by_names(children: list[Found], lab: Lab, pattern: re.Pattern[str] | None) -> Layout:
+    """Group the children of a class folder by whose they are."""
+    hand_ins: list[HandInPlace] = []
+    strays: list[str] = []
+    groups: dict[tuple[str, ...], list[tuple[Found, Download]]] = {}
+    unmatched: list[str] = []
+    for one in children:
+        told = download(one, pattern)
+        whole = one.kind in (Kind.FOLDER, Kind.SYMLINK) or PACKED.search(one.name) is not None
+        if told is None and whole:
+            unmatched.append(readable(one.name))
+            hand_ins.append(plain(one, pattern))
+        elif told is None:
+            strays.append(readable(one.name))
+        elif told.file or not whole or told.group[0] in ("canvas", "moodle"):
+            groups.setdefault(told.group, []).append((one, told))
+        else:
+            groups[(*told.group, one.path)] = [(one, told)]
+    hand_ins += [_group(members, lab) for members in groups.values()]
+    remarks = []
+    if pattern is not None and unmatched:
+        names = some(unmatched)
+        remarks.append(Message("intake.unmatched", {"count": len(unmatched), "names": names}))
+    return Layout(tuple(hand_ins), tuple(strays), tuple(remarks))
+
+
+def plain(one: Found, pattern: re.Pattern[str] | None) -> HandInPlace:
+    """A folder or archive whose name is all that is known."""
+    name = readable(one.name)
+    note = Message("intake.unmatched_one", {"name": name})
+    return HandInPlace(
+        name=name,
+        person=_stem(one),
+        pieces=(piece(one),),
+        students=(Student(_stem(one)),),
+        notes=(note,) if pattern is not None else (),
+        known=False,
+    )
+
+
+def piece(one: Found, name: str = "") -> Piece:
+    """The child as a piece: a folder, or a file that counts as ``name``."""
+    if one.kind is Kind.FOLDER or (one.kind is Kind.SYMLINK and not PACKED.search(one.name)):
+        return Piece(one.path)
+    return Piece(one.path, name or readable(one.name))
+
+
+def _group(members: list[tuple[Found, Download]], lab: Lab) -> HandInPlace:
+    """One hand-in of what belongs together; typed-in text only where there is no file."""
+    told = [download for _, download in members]
+    files = [(one, download) for one, download in members if not download.entered]
+    typed = [readable(one.name) for one, download in members if download.entered]
+    notes = [Message("intake.typed_text", {"found": some(typed)})] if typed else []
+    named = [(piece(one, download.file), download.newer) for one, download in files or members]
+    pieces, replaced = newest(named, lab.files)
+    late = [download.late for download in told if download.late is not None]
+    return HandInPlace(
+        # Of several loose files the first: its name still tells the system and its number.
+        name=readable(members[0][0].name),
+        person=told[0].person,
+        pieces=pieces,
+        students=(told[0].student,),
+        submitted_at=max(download.submitted_at for download in told),
+        late=any(late) if late else None,
+        attempt=max(download.attempt for download in told),
+        notes=(*notes, *replaced),
+    )
+
+
+def some(names: list[str]) -> str:
+    """Some names for a message."""
+    return ", ".join(map(shown, names[:10])) + (", …" if len(names) > 10 else "")
+
+
+# ``submission_metadata.yml`` of a Gradescope export: who handed in which folder, and when.
+
+# What PyYAML itself raises on values that are not what their tags say, or beyond all dates.
+_DAMAGE = (ValueError, TypeError, LookupError, RecursionError, AttributeError, OverflowError)
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What the metadata tells of one folder. ``attempt`` counts those before it, too."""
+
+    students: tuple[Student, ...]
+    submitted_at: str
+    attempt: int
+
+
+def parse(data: bytes) -> dict[str, Submitted]:
+    """The folders by name (``submission_<number>``); those of odd entries are left out.
+
+    Keys are Ruby symbols: ``:submitters`` (each ``:name``, ``:sid``, ``:email``),
+    ``:created_at``, ``:history`` (earlier submissions).
+
+    Raises:
+        ValueError: no YAML, or no mapping.
+    """
+    yaml: Any = import_module("yaml")  # only an export needs it
+    safe = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C, many times faster
+    # Tags of Ruby classes become plain values; nothing is ever constructed from them.
+    loader: Any = type("Loader", (safe,), {})
+
+    def bare(self: Any, _: str, node: Any) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return self.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return self.construct_sequence(node, deep=True)
+        return self.construct_scalar(node)
+
+    loader.add_multi_constructor("!", bare)
+    try:
+        found = yaml.load(data, loader)  # a SafeLoader
+    except (yaml.YAMLError, *_DAMAGE) as error:
+        raise ValueError(" ".join(str(error).split())[:200]) from None
+    if not isinstance(found, dict):
+        raise ValueError("no mapping of folders")
+    return {
+        str(name): _submitted(entry) for name, entry in found.items() if isinstance(entry, dict)
+    }
+
+
+def _submitted(entry: Mapping[Any, Any]) -> Submitted:
+    told = _plain_keys(entry)
+    submitters = told.get("submitters")
+    people = [
+        _plain_keys(person)
+        for person in (submitters if isinstance(submitters, list) else [])
+        if isinstance(person, dict)
+    ]
+    students = tuple(_student(person) for person in people)
+    history = told.get("history")
+    earlier = len(history) if isinstance(history, list) else 0
+    return Submitted(students, _time(told.get("created_at")), earlier + 1)
+
+
+def _student(told: Mapping[str, Any]) -> Student:
+    name, email = _text(told.get("name")), _text(told.get("email"))
+    return Student(_text(told.get("sid")) or email or name, name, email)
+
+
+def _plain_keys(entry: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key).lstrip(":"): value for key, value in entry.items()}
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _time(value: Any) -> str:
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    return iso(_text(value))
+
 
 _WRAPPERS = 8  # folders around the class that are gone into
 _LOOKS = 2000  # folders that are listed to tell a class from a single hand-in
@@ -177,7 +419,7 @@ def _gradescope(place: ClassFolder, folder: str, children: list[Found], lab: Lab
     return Layout(tuple(hand_ins), tuple(strays))
 
 
-def metadata(data: bytes) -> dict[str, gradescope.Submitted]:
+def metadata(data: bytes) -> dict[str, Submitted]:
     """The metadata of an export, read in a process of its own: libyaml nests without an end.
 
     Raises:
@@ -185,7 +427,7 @@ def metadata(data: bytes) -> dict[str, gradescope.Submitted]:
     """
     try:
         with Fence() as fence:
-            return fence(gradescope.parse, data)
+            return fence(parse, data)
     except FenceError as error:
         raise ValueError(error.text.removeprefix("ValueError: ") or error.why) from None
 

@@ -14,16 +14,12 @@ from pathlib import Path
 from autograder.course.messages import both
 from autograder.course.records import Lab, Message, Origin, Student
 from autograder.intake import attempts
+from autograder.intake.archives import is_foreign
 from autograder.intake.class_folder import ClassFolder, InArchive, OnDisk
-from autograder.intake.decode import RefusedError
-from autograder.intake.download_names import GROUPS, by_pattern
-from autograder.intake.entry import Entry, Piece
-from autograder.intake.hand_in_places import HandInPlace
+from autograder.intake.layout import HandInPlace
 from autograder.intake.layout import survey as layout_of
-from autograder.intake.names import readable, shown, skeleton
-from autograder.intake.packed import is_foreign
-from autograder.intake.student_ids import unique_ids
-from autograder.intake.tree import PACKED
+from autograder.intake.names import GROUPS, by_pattern, readable, shown, skeleton, unique_ids
+from autograder.intake.tree import PACKED, Entry, Piece, RefusedError
 
 _LISTED = 20  # names in a remark
 

@@ -8,9 +8,16 @@ from typing import Any
 
 from autograder.course.records import Lab, Message
 from autograder.intake.choose import AbsentError, listed, rank
-from autograder.intake.decode import MAX_SOURCE_BYTES, RefusedError, decode
 from autograder.intake.names import is_lookalike, is_meant, shown
-from autograder.intake.tree import MAX_NOTEBOOK_BYTES, Found, Kind, Tree
+from autograder.intake.tree import (
+    MAX_NOTEBOOK_BYTES,
+    MAX_SOURCE_BYTES,
+    Found,
+    Kind,
+    RefusedError,
+    Tree,
+    decode,
+)
 
 MAX_NOTEBOOKS = 8  # of one hand-in that are looked into
 

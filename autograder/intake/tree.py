@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+import os
 import re
 import stat
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Protocol
+
+from autograder.course.records import Message, Origin
 
 MAX_ENTRIES = 2000
 MAX_LISTED = 20_000  # of a folder on disk, where an environment may lie further down
@@ -99,3 +105,222 @@ def limit_of(name: str) -> int:
     if lowered == METADATA:
         return MAX_PACKED_BYTES
     return 1 << 20 if lowered.endswith(".py") or lowered == TIMESTAMP else 0
+
+
+# A hand-in before it is read: who it is from and where it lies, as small plain data.
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a hand-in: a folder (``name`` is empty) or a file, and what it counts as.
+
+    ``path`` is relative to the entry's folder or archive, with forward slashes.
+    """
+
+    path: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One hand-in: its id, where it lies, remarks about its name, where it comes from.
+
+    ``student`` is a safe file name and unique in the class. Without ``pieces``, all of ``path``
+    (a folder or an archive) is the hand-in; with them, ``path`` is the folder or the archive of
+    the whole class, and they say which part of it. It holds no handle and no content, so it can
+    be sent to another process.
+    """
+
+    student: str
+    path: Path
+    notes: tuple[Message, ...] = ()
+    origin: Origin = field(default_factory=Origin)
+    pieces: tuple[Piece, ...] = ()
+
+
+# From the bytes of a source file to its text; what cannot be read is named.
+
+MAX_SOURCE_BYTES = 1 << 20
+
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?$")
+# Only codecs written in C: `punycode` on a megabyte would hold the grader for minutes.
+_COOKIE_CODECS = frozenset(
+    (
+        *("gbk", "gb2312", "gb18030", "big5", "big5hkscs"),
+        *("shift_jis", "cp932", "euc_jp", "euc_kr", "cp949"),
+        *("iso8859-1", "iso8859-15", "cp1252", "cp1251", "koi8-r", "cp437", "cp850", "mac-roman"),
+    )
+)
+
+
+class RefusedError(Exception):
+    """A file, or a whole hand-in, that cannot be taken; ``reason`` says why."""
+
+    def __init__(self, key: str, **values: object) -> None:
+        super().__init__(key)
+        self.reason = Message(f"intake.{key}", values)
+
+
+def decode(data: bytes, file: str) -> tuple[str, Message | None]:
+    """Read ``data`` as UTF-8, else by its PEP 263 cookie, else as GB18030.
+
+    Returns:
+        The text with ``\\n`` line ends and without a byte order mark, and a note where the
+        encoding had to be guessed.
+
+    Raises:
+        RefusedError: UTF-16, NUL bytes, or no encoding fits.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise RefusedError("utf16", file=file)
+    if b"\0" in data:
+        raise RefusedError("nul", file=file)
+    text = _decode_as(data, "utf-8-sig")
+    if text is not None:
+        return _unix_lines(text), None
+    cookie = _cookie(data)
+    if cookie and (text := _decode_as(data, cookie)) is not None:
+        return _unix_lines(text), None
+    if (text := _decode_as(data, "gb18030")) is not None:
+        return _unix_lines(text), Message("intake.gbk", {"file": file})
+    raise RefusedError("undecodable", file=file)
+
+
+def _decode_as(data: bytes, encoding: str) -> str | None:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+
+
+def _cookie(data: bytes) -> str | None:
+    """The encoding that line 1 or 2 declares, if it is one of the known ones."""
+    lines = data[:1000].splitlines()[:2]
+    for line in lines:
+        if match := _COOKIE.match(line):
+            try:
+                name = codecs.lookup(match[1].decode("ascii", "replace")).name
+            except LookupError:
+                return None
+            return name if name in _COOKIE_CODECS else None
+        if not _BLANK.match(line):
+            return None
+    return None
+
+
+def _unix_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+# What lies in a handed-in folder, seen without following any link.
+
+# Windows has none of these; there, lstat and fstat alone decide.
+_OPEN_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # a FIFO must not make us wait for a writer
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+class FolderTree:
+    """A hand-in that is a folder."""
+
+    def __init__(self, root: Path) -> None:
+        """List ``root``, level by level.
+
+        Further down than ``MAX_DEPTH``, where only the course's own folders matter, listing ends
+        with ``MAX_LISTED`` entries, and what cannot be listed is left out.
+
+        Raises:
+            RefusedError: more than ``MAX_ENTRIES`` entries down to ``MAX_DEPTH``, or a folder
+                there that cannot be listed.
+        """
+        self.root = root
+        self.found = tuple(self._listed())
+
+    def read(self, found: Found, limit: int) -> bytes:
+        """The bytes of a regular file, at most ``limit`` of them.
+
+        Raises:
+            RefusedError: not a regular file, too big, or unreadable.
+        """
+        return read_regular(self.root / found.path, found.path, limit)
+
+    def close(self) -> None:
+        """Nothing is held open between calls."""
+
+    def _listed(self) -> Iterator[Found]:
+        level, depth, count = [""], 0, 0
+        while level:
+            further = []
+            for prefix in level:
+                for one in self._children(prefix, depth):
+                    count += 1
+                    if count > (MAX_ENTRIES if depth <= MAX_DEPTH else MAX_LISTED):
+                        if depth <= MAX_DEPTH:
+                            raise RefusedError("too_many", limit=MAX_ENTRIES)
+                        return
+                    yield one
+                    if one.kind is Kind.FOLDER:
+                        further.append(f"{one.path}/")
+            level, depth = further, depth + 1
+
+    def _children(self, prefix: str, depth: int) -> list[Found]:
+        try:
+            with os.scandir(self.root / prefix) as entries:
+                listed = [
+                    Found(prefix + one.name, kind_of(one.stat(follow_symlinks=False).st_mode))
+                    for one in entries
+                    if not ignored(one.name)
+                ]
+        except OSError as error:
+            if depth > MAX_DEPTH:
+                return []
+            where = prefix.rstrip("/") or self.root.name
+            raise RefusedError("unreadable", file=where, text=str(error.strerror)) from None
+        return sorted(listed, key=lambda one: one.path)
+
+
+def open_regular(path: Path, shown: str) -> int:
+    """Open a regular file for reading without following a link at its end.
+
+    Returns:
+        A descriptor that the caller closes.
+
+    Raises:
+        RefusedError: a symbolic link, a special file, or unreadable; named as ``shown``.
+    """
+    try:
+        before = os.lstat(path)
+        kind = kind_of(before.st_mode)
+        if kind is not Kind.FILE:
+            raise RefusedError("symlink" if kind is Kind.SYMLINK else "special", file=shown)
+        # A second name for somebody else's file, which the hand-in's owner could not read.
+        if before.st_nlink > 1 and before.st_uid != os.lstat(path.parent).st_uid:
+            raise RefusedError("hard_link", file=shown)
+        descriptor = os.open(path, _OPEN_FLAGS)
+    except OSError as error:
+        raise RefusedError("unreadable", file=shown, text=str(error.strerror)) from None
+    if not os.path.samestat(before, os.fstat(descriptor)):
+        os.close(descriptor)
+        raise RefusedError("special", file=shown)
+    return descriptor
+
+
+def read_regular(path: Path, shown: str, limit: int) -> bytes:
+    """The bytes of a regular file.
+
+    Raises:
+        RefusedError: no regular file, a link, unreadable, or more than ``limit`` bytes.
+    """
+    with os.fdopen(open_regular(path, shown), "rb") as stream:
+        try:
+            data = stream.read(limit + 1)
+        except OSError as error:
+            raise RefusedError("unreadable", file=shown, text=str(error.strerror)) from None
+    if len(data) > limit:
+        raise RefusedError("too_big", file=shown, limit=limit >> 10)
+    return data

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autograder.course import asked
+from autograder.course import suggestions
 from autograder.course.records import Text
-from autograder.sandbox.wire import Tensor, pack, unpack
+from autograder.wire.messages import Tensor, pack, unpack
 
 
 class CasesError(ValueError):
@@ -125,4 +125,4 @@ def _key(tensor: Tensor) -> str:
 
 
 def _not_cases(path: Path, error: Exception) -> CasesError:
-    return CasesError(f"{path}: not a file of cases ({error}); run: {asked.command('build')}")
+    return CasesError(f"{path}: not a file of cases ({error}); run: {suggestions.command('build')}")

@@ -18,7 +18,7 @@ import torch
 
 from autograder.course.records import Text
 from autograder.reference.cases import Case, CasesError
-from autograder.sandbox.values import from_torch
+from autograder.worker.values import from_torch
 
 PUBLIC_SEED = b"public"
 

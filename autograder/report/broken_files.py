@@ -18,7 +18,7 @@ _OF_A_FILE = (
     "check.wrong_lab",
     "check.empty_file",
 )
-_IMPORT = "import"  # the case of importing a file, see `autograder.harness.explain`
+_IMPORT = "import"  # the case of importing a file, see `autograder.judge.outcomes`
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from autograder.course import asked
+from autograder.course import suggestions
 from autograder.course.messages import render
-from autograder.course.records import ClassRecord, Lab, Message
-from autograder.report.rows import Row, short
+from autograder.course.records import FEEDBACK, ClassRecord, HandIn, Lab, Message, Outcome
+from autograder.report.view import CheckView, ExerciseView, Row, StudentView, label, short
 
 # Set, perhaps empty, where make started us: what else its command line has to say again.
 MAKE = "AUTOGRADER_MAKE"
@@ -24,10 +25,10 @@ def command_of(lab: str, verb: str, name: str = "") -> str:
     settings = os.environ.get(MAKE)
     if settings is None:
         words = [
-            asked.command(verb),
+            suggestions.command(verb),
             f"--lab {lab}" if lab else "",
             f"-k {name}" if name else "",
-            *asked.ASKED.get().repeated(verb, lab),
+            *suggestions.ASKED.get().repeated(verb, lab),
         ]
     else:
         words = ["make", verb, f"LAB={lab}" if lab else "", f"K={name}" if name else "", settings]
@@ -76,3 +77,64 @@ def _next(command: str, language: str) -> str:
 
 def _say(name: str, language: str, **values: object) -> str:
     return render(Message(f"board.{name}", values), language)
+
+
+# What a student reads first: the one exercise to work on now, and with what.
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """The next step; where nothing is left to do, ``said`` alone is not empty.
+
+    ``title`` and ``hint`` are the course's words and may hold code in backticks; ``reason`` is
+    fit for the medium, as the view's reasons are.
+    """
+
+    said: str
+    title: str = ""
+    reason: str = ""
+    hint: str = ""
+    command: str = ""
+
+
+def first_step(lab: Lab, hand_in: HandIn, view: StudentView, language: str) -> FirstStep:
+    """The file that could not be used, or the first exercise that the student can still mend."""
+    number = number_of(lab)
+    for broken in view.broken:
+        if not broken.open and broken.points:
+            return FirstStep(
+                said=label("next_points", language, points=broken.points),
+                title=label("next_file", language, files=broken.files),
+                command=f"make test LAB={number}" if number.isdigit() else "",
+            )
+    for exercise in view.exercises:
+        for check in exercise.apart:
+            fine = check.outcome in (Outcome.PASSED, Outcome.NOT_GRADED)
+            if fine or check.optional or check.settled or check.outcome is Outcome.SKIPPED:
+                continue
+            points = sum(one.points for one in exercise.apart if _is_lost(one))
+            name = short(exercise.id)
+            return FirstStep(
+                said=label("next_points", language, points=points) if points else "",
+                title=exercise.title,
+                reason=check.reason,
+                hint=_hint(lab, hand_in, exercise, language),
+                command=f"make test LAB={number} K={name}" if number.isdigit() else "",
+            )
+    if view.score.undecided:
+        return FirstStep(label("next_human", language))
+    return FirstStep(label("next_decided" if view.changed else "next_none", language))
+
+
+def _is_lost(check: CheckView) -> bool:
+    """Whether the student can still earn its points."""
+    return not check.settled and check.outcome not in (Outcome.PASSED, Outcome.NOT_GRADED)
+
+
+def _hint(lab: Lab, hand_in: HandIn, exercise: ExerciseView, language: str) -> str:
+    """That of the mistake that was recognised there, as far as feedback tells, or its own."""
+    if lab.feedback != FEEDBACK[0]:
+        for finding in hand_in.findings:
+            if exercise.id in finding.exercises and len(finding.misconceptions) == 1:
+                return finding.misconceptions[0].hint.in_(language)
+    return exercise.hint

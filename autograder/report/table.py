@@ -18,18 +18,11 @@ from autograder.course.records import (
     Score,
     Student,
 )
-from autograder.course.score import (
-    final_of,
-    is_late,
-    late_penalty_of,
-    needs_human,
-    score_of,
-)
+from autograder.course.score import final_of, is_late, late_penalty_of, needs_human, score_of
 from autograder.report.broken_files import of_a_file
+from autograder.report.class_summary import look
 from autograder.report.escape import fitted, line, width
-from autograder.report.one_pass import look
-from autograder.report.rows import BAD
-from autograder.report.view import label, sentence
+from autograder.report.view import BAD, label, sentence
 
 MAX_WIDTH = 100
 _STUDENT_WIDTH = 24

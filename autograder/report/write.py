@@ -2,18 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.course.atomic import write_atomic as write_atomic
-from autograder.course.atomic import writing
-from autograder.course.records import ClassRecord, HandIn, Lab
-from autograder.report import class_mistakes_text, dashboard, html, markdown
+from autograder.course.atomic import write_atomic, writing
+from autograder.course.records import ClassRecord, HandIn, Lab, Student
+from autograder.course.score import final_of, is_late, late_penalty_of, looked_at, score_of
+from autograder.report import class_mistakes, dashboard, student_pages
+from autograder.report.class_file import ClassText
 from autograder.report.class_mistakes import Mistakes
-from autograder.report.csv_scores import Scores
-from autograder.report.glance import Glance
-from autograder.report.one_pass import Summary, look
-from autograder.report.record import ClassText
+from autograder.report.class_summary import Glance, Summary, look
+from autograder.report.escape import csv_cell
+
+# ``scores.csv``: one row per hand-in, with the column names of nbgrader's export.
+
+COLUMNS = (
+    "assignment",
+    "duedate",
+    "timestamp",
+    "student_id",
+    "last_name",
+    "first_name",
+    "email",
+    "raw_score",
+    "late_submission_penalty",
+    "score",
+    "max_score",
+)
+GRADED = "graded"
+TO_BE_DECIDED = "to be decided"
+FOR_A_HUMAN = "for a human"
+MISSING = "nothing handed in"
+ENDING = ("status", "late", "attempt", "sids", "students", "emails", "decided_by", "days_late")
+
+
+class Scores:
+    """The table as CSV text (commas, ``\\n``), given out row by row.
+
+    After nbgrader's columns come one per exercise, ``status``, ``late``, ``attempt``, then
+    ``sids`` (the course system's or the roster's), ``students`` and ``emails`` of everybody who
+    handed this in, joined by ``; ``, ``decided_by``, and ``days_late``. Who is on the roster and
+    handed in nothing has a row without a score.
+
+    ``raw_score`` is what was earned so far; ``score`` is that less ``late_submission_penalty``.
+    ``score``, and an exercise's column, stays empty while some of its points are to be decided: a
+    number there would be read as final. ``duedate`` is the student's own, extensions applied; it
+    and the penalty stay empty where no course file says when the lab was due.
+
+    Args:
+        lab: what was graded.
+        write: takes the rows.
+    """
+
+    def __init__(self, lab: Lab, write: Callable[[str], object]) -> None:
+        self._lab = lab
+        self._exercises = [exercise.id for exercise in lab.exercises]
+        self._writer = csv.writer(_Stream(write), lineterminator="\n")
+        self._writer.writerow([csv_cell(name) for name in (*COLUMNS, *self._exercises, *ENDING)])
+
+    def take(self, hand_in: HandIn) -> None:
+        """One more hand-in."""
+        self._writer.writerow(_row(self._lab, hand_in, self._exercises))
+
+    def end(self, missing: Iterable[Student]) -> None:
+        """There are no more, and these students handed in nothing."""
+        for student in missing:
+            cells = {"assignment": self._lab.name, "student_id": student.id}
+            cells |= {"max_score": str(self._lab.points)} | _person(student)
+            row = [csv_cell(cells.get(name, "")) for name in COLUMNS]
+            people = [student.id, student.name, student.email]
+            ending = [MISSING, "", "", *map(csv_cell, people), "", ""]
+            self._writer.writerow([*row, *([""] * len(self._exercises)), *ending])
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """What :mod:`csv` writes to."""
+
+    write: Callable[[str], object]
+
+
+def scores(record: ClassRecord) -> str:
+    """The whole table of a class; see :class:`Scores`."""
+    text = io.StringIO()
+    rows = Scores(record.lab, text.write)
+    look(record.hand_ins, [rows])
+    rows.end(record.missing)
+    return text.getvalue()
+
+
+def _row(lab: Lab, hand_in: HandIn, exercises: list[str]) -> list[str]:
+    total = score_of(lab, hand_in)
+    origin, late = hand_in.origin, hand_in.lateness
+    first = origin.students[0] if origin.students else Student("")
+    known = {
+        "assignment": csv_cell(lab.name),
+        "timestamp": csv_cell(origin.submitted_at),
+        **{column: csv_cell(text) for column, text in _person(first).items()},
+        "student_id": csv_cell(hand_in.student),
+        "raw_score": str(total.earned),
+        "score": "" if total.undecided else str(final_of(lab, hand_in)),
+        "max_score": str(total.total),
+    }
+    if late is not None:
+        known["duedate"] = csv_cell(late.due)
+        known["timestamp"] = csv_cell(origin.submitted_at or late.told_by_hand)
+        known["late_submission_penalty"] = str(late_penalty_of(lab, hand_in))
+    cells = [known.get(name, "") for name in COLUMNS]
+    for exercise in exercises:
+        score = score_of(lab, hand_in, exercise)
+        cells.append("" if score.undecided else str(score.earned))
+    status = FOR_A_HUMAN if hand_in.marks and not looked_at(hand_in) else GRADED
+    return [
+        *cells,
+        TO_BE_DECIDED if total.undecided else status,
+        "" if is_late(hand_in) is None else str(is_late(hand_in)).lower(),
+        str(origin.attempt),
+        csv_cell("; ".join(one.id for one in origin.students)),
+        csv_cell("; ".join(one.name for one in origin.students)),
+        csv_cell("; ".join(one.email for one in origin.students)),
+        csv_cell("; ".join(dict.fromkeys(one.by for one in hand_in.overrides))),
+        "" if late is None or late.days is None else str(late.days),
+    ]
+
+
+def _person(student: Student) -> dict[str, str]:
+    """Names as the roster gave them; without first and last ones the whole name is the last."""
+    known = student.first_name or student.last_name
+    return {
+        "last_name": student.last_name if known else student.name,
+        "first_name": student.first_name,
+        "email": student.email,
+    }
+
 
 OVERVIEW = ("dashboard.html", "misconceptions.md", "misconceptions.csv")
 
@@ -35,8 +159,8 @@ def student_reports(
     folder = out / student
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "report.md", folder / "report.html"
-    write_atomic(paths[0], markdown.student(record, hand_in, language))
-    write_atomic(paths[1], html.student(record, hand_in, language))
+    write_atomic(paths[0], student_pages.student_markdown(record, hand_in, language))
+    write_atomic(paths[1], student_pages.student_html(record, hand_in, language))
     return paths
 
 
@@ -73,9 +197,9 @@ class Overview:
         survey = self._mistakes.survey()
         page, listed, table = (out / name for name in OVERVIEW)
         write_atomic(page, dashboard.page(record, self._glance, survey, language))
-        write_atomic(listed, class_mistakes_text.markdown(survey, language))
-        write_atomic(table, class_mistakes_text.table(survey, language))
-        return class_mistakes_text.lines(survey, language)
+        write_atomic(listed, class_mistakes.markdown(survey, language))
+        write_atomic(table, class_mistakes.table(survey, language))
+        return class_mistakes.lines(survey, language)
 
 
 def class_files(record: ClassRecord, out: Path, also: Sequence[Summary] = ()) -> tuple[Path, Path]:

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from autograder.sandbox import rlimits, spawned
+from autograder.sandbox import workers
+from autograder.worker import jail
 
 CPU_SECONDS = 20.0  # for one input; a right hand-in takes milliseconds
 WALL_SECONDS = 600.0  # where nothing counts CPU seconds, and for whoever waits without computing
@@ -117,7 +118,7 @@ def main(argv: list[str]) -> None:
     gc.enable()
     if sys.platform != "win32":
         signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, also inside C code
-        rlimits.cap_memory(memory)
+        jail.cap_memory(memory)
     while True:
         try:
             function, arguments = pickle.load(sys.stdin.buffer)
@@ -145,7 +146,7 @@ def _clock(seconds: float) -> None:
 
 
 def _begun(seconds: float, memory: int) -> subprocess.Popen[bytes]:
-    line = spawned.command("autograder.sandbox.fence", _ROOT, str(seconds), str(memory))
+    line = workers.command("autograder.sandbox.fence", _ROOT, str(seconds), str(memory))
     return subprocess.Popen(
         line,
         stdin=subprocess.PIPE,

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
 from typing import Any
 
-from autograder.sandbox import collective, own_workers
-from autograder.sandbox.link import Budget, Link, WorkerLost
+from autograder.course.labfile import ROOT
+from autograder.sandbox.links import Budget, Link, Starter, StudentError, WorkerLost
 from autograder.sandbox.ranks import Gang, Met, RankRaised, Request
-from autograder.sandbox.session import Session
-from autograder.sandbox.student_error import StudentError
 from autograder.sandbox.transport import START, Reply, Sources
-from autograder.sandbox.wire import Tensor, pack
+from autograder.sandbox.workers import ForkedLink, SpawnedLink, clean_environment, command
+from autograder.wire.messages import Tensor, pack
+from autograder.worker import collective
+from autograder.worker.session import Session
+
+# Workers for a process that is no judge: ranks beside the one that is debugged, or recorded.
+
+MEMORY_BYTES = 2 << 30  # of each, beyond what it starts with
+
+
+@cache
+def starter() -> Starter:
+    """How to get a worker here: from one zygote for this process, or by a spawn each."""
+    if os.environ.get("AUTOGRADER_WORKER") == "spawn" or not sys.platform.startswith("linux"):
+        return partial(SpawnedLink, ROOT, MEMORY_BYTES)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process = subprocess.Popen(
+        command("autograder.worker.zygote", ROOT, str(MEMORY_BYTES), str(theirs.fileno()), "", ""),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=clean_environment(),
+        cwd=os.sep,
+        pass_fds=(theirs.fileno(),),
+        start_new_session=True,  # Ctrl-C ends what is debugged, and that ends this
+    )
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return partial(ForkedLink, ours)
+
 
 PATIENCE = Budget(cpu_seconds=60, wall_seconds=600)
 NO_END = Budget(cpu_seconds=1e6, wall_seconds=1e6)  # somebody may stand at a breakpoint
@@ -98,7 +135,7 @@ class LocalTransport:
         collective.leave()
 
     def _begin(self, link: Link | None = None) -> Link:
-        link = link or own_workers.starter()()
+        link = link or starter()()
         told = {"sources": dict(self._sources.files), "paths": dict(self._sources.paths)}
         link.exchange(pack({**told, "given": None, "seed": self._seed}, {}), START)
         return link

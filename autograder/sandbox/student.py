@@ -6,22 +6,131 @@ constructs a module, loads weights and calls it is one round trip.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from autograder.sandbox.arguments import Dtype as Dtype
-from autograder.sandbox.arguments import Folder as Folder
-from autograder.sandbox.arguments import GivenConfig as GivenConfig
-from autograder.sandbox.arguments import Named as Named
-from autograder.sandbox.group import Group
-from autograder.sandbox.link import WorkerLost
-from autograder.sandbox.replies import Other as Other
-from autograder.sandbox.replies import decode, expect_cost, expect_echo, expect_measured
-from autograder.sandbox.student_error import StudentError as StudentError
+from autograder.sandbox.links import StudentError, WorkerLost
+from autograder.sandbox.ranks import Group
 from autograder.sandbox.transport import Reply, Transport
-from autograder.sandbox.wire import KEPT, MAX_OPERATORS, Tensor
+from autograder.wire.messages import KEPT, MAX_OPERATORS, MAX_SIDES, Tensor
+
+# What checks pass that is neither a number nor a tensor: each becomes something real there.
+
+
+@dataclass(frozen=True)
+class GivenConfig:
+    """A given ``Qwen3Config`` as an argument; student code receives the real class."""
+
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """A torch dtype by its name (``"bfloat16"``) as an argument."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Named:
+    """A class as an argument, by name: ``"attention.Qwen3Attention"``, or one of given code."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that ``lab.toml`` lists; student code receives a path where it can read it."""
+
+    path: str
+
+
+# Reads what a worker replies: values from trees, and whether extras have their form.
+
+MAX_TEXT = 400
+
+
+class Other:
+    """A result that is neither data nor a plain tensor, in words."""
+
+    def __init__(self, description: str) -> None:
+        self.description = description
+
+    def __repr__(self) -> str:
+        return self.description
+
+
+def expect_echo(step: Mapping[str, Any], value: Any) -> None:
+    """``[result, args, kwargs]``, with the arguments of the call; checks take them for granted.
+
+    Raises:
+        ValueError, TypeError: something else came back.
+    """
+    _, args, kwargs = value
+    if type(args) is not list or len(args) != len(step["args"]):
+        raise ValueError("other arguments than those of the call")
+    if type(kwargs) is not dict or kwargs.keys() != step["kwargs"].keys():
+        raise ValueError("other keywords than those of the call")
+
+
+def expect_cost(value: Any) -> None:
+    """``[result, whole number]``, or a dict of such numbers in its place.
+
+    Raises:
+        ValueError, TypeError: something else came back.
+    """
+    _, cost = value
+    numbers = list(cost.values()) if type(cost) is dict else [cost]
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError("costs that are no whole numbers")
+
+
+_COUNTS = ("peak", "alive", "flops", "largest", "line")
+_TRUTHS = ("over", "fenced", "kept")
+_NAMES = ("operator", "kind", "file")
+
+
+def expect_measured(value: Any) -> None:
+    """``[result, costs]`` of a measured call; its texts are names, so that they may be shown.
+
+    Raises:
+        ValueError, TypeError, KeyError: something else came back.
+    """
+    _, costs = value
+    if costs.keys() != {*_COUNTS, *_TRUTHS, *_NAMES, "shape"} or len(costs["shape"]) > MAX_SIDES:
+        raise ValueError("other costs than those that are counted")
+    numbers = [*(costs[name] for name in _COUNTS), *costs["shape"]]
+    if any(type(number) is not int or number < 0 for number in numbers):
+        raise ValueError("costs that are no whole numbers")
+    if not all(type(costs[name]) is bool for name in _TRUTHS):
+        raise TypeError("costs that are neither kept nor broken")
+    if not all(re.fullmatch(r"[\w.]{0,80}", costs[name], re.ASCII) for name in _NAMES):
+        raise ValueError("names that are none")
+
+
+def decode(tree: Any, arrays: dict[str, Tensor]) -> Any:
+    """A reply tree as values; whatever does not fit the form becomes :class:`Other`.
+
+    Tensors are taken out of ``arrays``: each stands in one place, and what is left is nowhere.
+    """
+    if isinstance(tree, dict):
+        if "$t" in tree:
+            return arrays.pop(str(tree["$t"]), Other("nothing"))
+        if "$tuple" in tree:
+            return tuple(decode(item, arrays) for item in tree["$tuple"])
+        if "$list" in tree:
+            return [decode(item, arrays) for item in tree["$list"]]
+        if "$dict" in tree:
+            return {str(key): decode(item, arrays) for key, item in tree["$dict"]}
+        return Other(str(tree.get("$other"))[:MAX_TEXT])
+    if isinstance(tree, list) or (type(tree) is int and abs(tree) >= 1 << 63):
+        return Other("a list" if isinstance(tree, list) else "a number beyond 64 bits")
+    return tree[:MAX_TEXT] if isinstance(tree, str) else tree
+
 
 _SCALARS = (int, float, str, bool, type(None))
 
@@ -88,7 +197,7 @@ class Student:
         self._results: list[Result | None] = []
         self.operators: set[str] = set()  # dispatched by calls that asked for them
         self.asked: list[Result] = []  # every call so far
-        self.traces: list[Any] = []  # of the calls so far, see autograder.sandbox.traced
+        self.traces: list[Any] = []  # of the calls so far, see autograder.worker.session
         self.requests: list[tuple[dict[str, Any], dict[str, Tensor]]] = []  # but for ranks
         self.began_fresh = fresh
         self.bytes = 0  # of all tensors that came back
@@ -166,7 +275,7 @@ class Student:
         With ``count``, names of linear submodules of the object, it is ``[result, {name: rows
         that entered it}]``; with ``held`` it is ``[result, bytes]``, those of all tensors that
         hang on that object after the call; with ``measure``, bytes that the call may have alive (0:
-        any number), it is ``[result, costs]``, see :mod:`autograder.sandbox.costs`. One of these
+        any number), it is ``[result, costs]``, see :mod:`autograder.worker.costs`. One of these
         five at a time.
         """
         # Absent where not asked for: what was kept of older requests stays findable.

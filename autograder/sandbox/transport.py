@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from autograder.course.records import Limits
-from autograder.sandbox.ahead import Ahead, LostUnasked, Question
-from autograder.sandbox.framing import WireError
-from autograder.sandbox.link import Budget, Link, NoWorker, Starter, Usage, WorkerLost
+from autograder.sandbox.links import Budget, Link, NoWorker, Starter, Usage, WorkerLost
+from autograder.sandbox.prefetcher import Ahead, LostUnasked, Question
 from autograder.sandbox.ranks import Gang, Met, Request
-from autograder.sandbox.wire import Tensor, pack, unpack
+from autograder.wire.frames import WireError
+from autograder.wire.messages import Tensor, pack, unpack
 
 Reply = tuple[dict[str, Any], dict[str, Tensor]]
 # Until student text is compiled nothing of a student's runs: a slow disk is no fault of theirs.
@@ -25,7 +25,7 @@ class Transport(Protocol):
     """Executes requests somewhere."""
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
-        """Execute one request of :mod:`autograder.sandbox.session`."""
+        """Execute one request of :mod:`autograder.worker.session`."""
 
 
 class CheckTransport(Transport, Protocol):

@@ -20,7 +20,7 @@ from statistics import median
 
 from autograder.course import labfile
 from autograder.course.records import Lab
-from autograder.grading.versions import versions
+from autograder.grading.judge_process import versions
 from benchmarks import hand_ins, measure
 from benchmarks.others import check50, environment, hostile, nbgrader, otter
 from benchmarks.others.sides import Given, Graded, Ours, Side, build_hidden, points_of

@@ -13,16 +13,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from autograder.checks.plan import Plan, Trial
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import Outcome
-from autograder.harness.plan import Plan, Trial
-from autograder.harness.runner import Runner
+from autograder.judge.runner import Runner
 from autograder.reference import cases as case_files
 from autograder.reference.cases import Case
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.transport import Sources
+from autograder.worker.loader import read_sources
 
 
 def failures(lab: str, exercise: str, hidden: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autograder.course.load_lab import read_sources
 from autograder.course.records import Lab
+from autograder.worker.loader import read_sources
 
 NAME = "hostile_000_patches_the_checks"
 # Below the stub's code: the annotations import has to stay the first statement.
@@ -17,7 +17,7 @@ try:
 except OSError:
     pass
 
-import autograder.harness.runner as runner
+import autograder.judge.runner as runner
 from autograder.course.records import CheckResult, Outcome
 
 runner.Runner._check = lambda self, check, *, hidden: CheckResult("", Outcome.PASSED)

@@ -102,7 +102,7 @@ class Ours:
 
 def build_hidden(lab: Lab, secret: Path, folder: Path) -> Path:
     """Build the hidden cases of a class whose secret is in the file ``secret``."""
-    from autograder.grading import secret as secrets
+    from autograder.grading import hidden_cases as secrets
 
     out = folder / "hidden.safetensors"
     command = [sys.executable, "-m", "autograder.reference.build", "hidden", lab.name, str(out)]

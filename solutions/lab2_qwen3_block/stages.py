@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.authoring.courses import Step, Steps
+from autograder.authoring.fingerprints import Step, Steps
 from autograder.course.records import Text
 from autograder.reference import oracle
 from labs.given.config import Qwen3Config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from autograder.authoring.courses import Step, Steps
+from autograder.authoring.fingerprints import Step, Steps
 from autograder.course.records import Text
 from autograder.reference import interleaved, oracle
 from labs.given.config import Qwen3Config

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from autograder.course.labfile import ROOT
 from autograder.course.records import HandIn, Outcome
-from autograder.grading.engine import Engine, Options
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options
 from tests import hand_ins
 from tests.attacks.attack import Attack
 from tests.attacks.catalogue import ATTACKS
@@ -78,7 +79,7 @@ def by_engine(made: World, attacks: list[Attack], options: Options) -> dict[str,
             if attack.off.shows == "points":
                 succeeded[attack.id] = bool(passed(record) - passed(without))
             elif attack.off.shows == "process":
-                running = {pid for pid in left if "harness.judge" not in hand_ins.commands(pid)}
+                running = {pid for pid in left if "judge.main" not in hand_ins.commands(pid)}
                 succeeded[attack.id] = bool(running)
                 end(running)
             else:
@@ -100,7 +101,7 @@ def command(attack: Attack, made: World, folder: Path) -> list[str]:
     checks = attack.off.by or ",".join(MATHS)
     return [
         sys.executable, "-m", "pytest", str(lab().folder / "checks"), "-p",
-        "autograder.harness.plugin", "--lab-folder", str(lab().folder), "--hand-in", str(folder),
+        "autograder.checks.plugin", "--lab-folder", str(lab().folder), "--hand-in", str(folder),
         "--hidden-cases", str(made.hidden), "--only", checks, "-q", "-c", os.devnull,
         "--rootdir", str(lab().folder), "--import-mode=importlib", "-p", "no:cacheprovider",
         "-p", "no:faulthandler", "-s",

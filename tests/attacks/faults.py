@@ -24,7 +24,7 @@ def zygote_killed(world: World, folder: Path, uid: int) -> Run:
         if killed or b"[1/" not in streams:
             return
         for pid, command in children(process.pid).items():
-            if "autograder.sandbox.zygote" in command:
+            if "autograder.worker.zygote" in command:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
 

@@ -31,14 +31,14 @@ json.loads = lambda *a, **k: {"steps": [], "outcome": "passed"}
     Attack(14, "frames of a session of its own", "frames carry values, never verdicts", tag="c",
            first="""
 import sys
-session = sys.modules["autograder.sandbox.session"].Session
+session = sys.modules["autograder.worker.session"].Session
 def execute(self, request, tensors, **_):
     return {"values": [True for _ in request["steps"]], "outcome": "passed"}, {}
 session.execute = execute
 """, base="stub"),
     Attack(14, "the inputs as answers", "frames carry values, never verdicts", tag="d", first="""
 import sys
-session = sys.modules["autograder.sandbox.session"].Session
+session = sys.modules["autograder.worker.session"].Session
 def execute(self, request, tensors, **_):
     first = next(iter(tensors), None)
     value = {"$t": first} if first else True
@@ -47,12 +47,12 @@ session.execute = execute
 """),
     Attack(14, "no values at all", "a short reply is a fault of the hand-in", tag="e", first="""
 import sys
-sys.modules["autograder.sandbox.session"].Session.execute = lambda *a, **k: ({"values": []}, {})
+sys.modules["autograder.worker.session"].Session.execute = lambda *a, **k: ({"values": []}, {})
 """, base="stub"),
     Attack(14, "arguments that are said to be gone", "a reply has the form of its request",
            tag="f", first="""
 import sys
-session = sys.modules["autograder.sandbox.session"].Session
+session = sys.modules["autograder.worker.session"].Session
 real = session.execute
 def execute(self, request, tensors, **options):
     reply, out = real(self, request, tensors, **options)
@@ -65,8 +65,8 @@ session.execute = execute
     Attack(14, "a shape beyond any memory", "a shape must be one that numpy can hold", tag="g",
            first="""
 import sys
-session = sys.modules["autograder.sandbox.session"]
-wire = sys.modules["autograder.sandbox.wire"]
+session = sys.modules["autograder.worker.session"]
+wire = sys.modules["autograder.wire.messages"]
 def execute(self, request, tensors, **_):
     vast = wire.Tensor("float32", (0, *[2**31 - 1] * 4), b"")
     names = ("embedding", "attention", "mlp", "norm", "lm_head", "total")
@@ -76,8 +76,8 @@ session.Session.execute = execute
 """, where=("mlp.py",)),
     Attack(14, "millions of values for one", "a header of a reply is small", tag="h", first="""
 import sys
-session = sys.modules["autograder.sandbox.session"]
-worker = sys.modules["autograder.sandbox.worker"]
+session = sys.modules["autograder.worker.session"]
+worker = sys.modules["autograder.worker.worker"]
 real, flood = worker.pack, "{}," * 5_000_000 + "{}"
 def pack(tree, tensors):
     blob = real({"values": ["FLOOD"]}, {})
@@ -88,8 +88,8 @@ worker.pack = pack
     Attack(70, "56 MiB beside every answer", "a tensor that stands nowhere ends the worker",
            first="""
 import sys
-session = sys.modules["autograder.sandbox.session"].Session
-wire = sys.modules["autograder.sandbox.wire"]
+session = sys.modules["autograder.worker.session"].Session
+wire = sys.modules["autograder.wire.messages"]
 real, spare = session.execute, wire.Tensor("uint8", (56 << 20,), bytes(56 << 20))
 def execute(self, request, tensors, **options):
     reply, out = real(self, request, tensors, **options)
@@ -99,7 +99,7 @@ session.execute = execute
     Attack(14, "text in place of every number", "every value is asked for its type", tag="i",
            first="""
 import sys
-session = sys.modules["autograder.sandbox.session"].Session
+session = sys.modules["autograder.worker.session"].Session
 def execute(self, request, tensors, **_):
     error = {"stage": [], "type": {"a": 1}, "text": 7, "todo": None, "frames": [["f", 1e308, 0, 0]],
              "lacking": "abc", "shapes": [["a", "b", "c"]]}
@@ -120,7 +120,7 @@ for fd in range(3, 64):
     Attack(16, "a trap of its own on write()", "no filter can be added; frames are not verdicts",
            first=TRY + """
 import ctypes, errno, struct, sys
-seccomp = sys.modules["autograder.sandbox.seccomp"]
+seccomp = sys.modules["autograder.worker.seccomp"]
 def trap():
     allow = bytearray(struct.pack("=HBBI", 0x06, 0, 0, 0x7FFF0000))
     filter_ = (ctypes.c_char * 8).from_buffer(allow)
@@ -133,7 +133,7 @@ tried(trap)
 import ctypes, sys
 def detour():
     # Byte code: whatever is called next in this process, not in the judge's.
-    for name in ("autograder.harness.checks", "autograder.reference.compare"):
+    for name in ("autograder.checks.expect", "autograder.reference.compare"):
         module = sys.modules.get(name)
         for function in vars(module).values() if module else ():
             if getattr(function, "__name__", "") in ("expect_close", "expect_value"):
@@ -150,18 +150,18 @@ tried(detour)
 PATCHING = (
     Attack(57, "patches the worker's own modules", "only its own bytes change", first="""
 import sys
-for name in ("wire", "worker", "session", "values"):
-    module = sys.modules.get("autograder.sandbox." + name)
+for name in ("wire.messages", "worker.worker", "worker.session", "worker.values"):
+    module = sys.modules.get("autograder." + name)
     for function in ("pack", "encode", "from_torch", "frame"):
         if hasattr(module, function):
             setattr(module, function, lambda *a, **k: True)
-student = sys.modules.get("autograder.harness.plugin")
+student = sys.modules.get("autograder.checks.plugin")
 if student:
     agree = lambda *a, **k: dict.fromkeys(a[1]) if type(a[1]) is tuple else None
     for module in list(sys.modules.values()):
         for name in ("expect_close", "expect_value", "expect_keys"):
             if hasattr(module, name): setattr(module, name, agree)
-    values = sys.modules["autograder.sandbox.session"]
+    values = sys.modules["autograder.worker.session"]
     values.encode = lambda *a, **k: None
 """, off=_MOST),
     Attack(57, "answers nothing for ever", "a wall deadline ends it", tag="b", slow=True,

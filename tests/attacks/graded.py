@@ -18,8 +18,8 @@ from typing import Any
 
 from autograder.course.labfile import ROOT
 from autograder.course.records import Outcome
-from autograder.grading import secret
-from autograder.sandbox import jail
+from autograder.grading import hidden_cases
+from autograder.worker import jail
 from tests import hand_ins
 from tests.attacks.attack import CANARY, Attack
 from tests.attacks.catalogue import ATTACKS
@@ -74,8 +74,8 @@ def command_line(
     out = world.folder / f"out-{name}-{uid}"
     out.mkdir()
     # The hidden cases with a canary in each, under the name by which grading finds them.
-    key = secret.find(world.folder / "secret", world.folder)
-    name_of_cases = f"{secret.digest_of_cases(lab().name, key)}.safetensors"
+    key = hidden_cases.find(world.folder / "secret", world.folder)
+    name_of_cases = f"{hidden_cases.digest_of_cases(lab().name, key)}.safetensors"
     (out / ".cases").mkdir()
     (out / ".cases" / name_of_cases).write_bytes(world.hidden.read_bytes())
     if os.geteuid() == 0:
@@ -132,7 +132,7 @@ def grade(
 def _descriptors(pid: int) -> list[int]:
     """How many the zygote of a grading holds; nothing where that cannot be seen."""
     for child, command in children(pid).items():
-        if "autograder.sandbox.zygote" in command:
+        if "autograder.worker.zygote" in command:
             try:
                 return [len(os.listdir(f"/proc/{child}/fd"))]
             except OSError:  # no parent of workers lets its own user look into it

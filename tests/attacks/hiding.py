@@ -62,7 +62,7 @@ def hidden(q):
 """),
     _outside("e", "the recorder is found among the modules and stopped", """
 import sys
-operators = sys.modules.get("autograder.sandbox.operators")
+operators = sys.modules.get("autograder.worker.session")
 if operators is not None:
     def unseen(self, func, types, args=(), kwargs=None): return func(*args, **(kwargs or {}))
     operators._Recorder.__torch_function__ = unseen

@@ -20,7 +20,7 @@ from pathlib import Path
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab, Text
-from autograder.grading import secret
+from autograder.grading import hidden_cases
 from autograder.reference import cases
 from tests import engines, hand_ins
 from tests.attacks.attack import CANARY, Attack, filled
@@ -126,7 +126,7 @@ def build_hidden(folder: Path) -> None:
     """The hidden cases for a secret with a canary in it; every case says a canary."""
     key_file = folder / "secret"
     key_file.write_text(f"{CANARY}-secret of nobody else\n")
-    path = engines.hidden_cases(lab().name, secret.find(key_file, folder))
+    path = engines.hidden_cases(lab().name, hidden_cases.find(key_file, folder))
     about = Text(f"{CANARY}-case, hidden", f"{CANARY}-case，隐藏")
     made = cases.dump(replace(case, about=about) for case in cases.load(path))
     (folder / "hidden.safetensors").write_bytes(made)

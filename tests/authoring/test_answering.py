@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from autograder.authoring.answering import traces_of
+from autograder.authoring.recording import traces_of
+from autograder.checks.plan import collect
 from autograder.course import labfile
-from autograder.harness.collected import collect
 from tests import tiny_lab
 
 

@@ -18,10 +18,10 @@ import pytest
 from autograder.authoring import audit, build, prove_cases, stubs
 from autograder.authoring.place import NotProvedError, Place
 from autograder.cli.main import main
-from autograder.course import asked
+from autograder.course import suggestions
 from autograder.reference import cases
 from autograder.reference.cases import Case
-from autograder.sandbox.wire import Tensor
+from autograder.wire.messages import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = "lab2_qwen3_block"
@@ -141,7 +141,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (add(ATTENTION, "x = 1\n"), f"{ATTENTION}:117 is not what"),
         (add(ATTENTION, "x = 1\n"), "build --force (it was changed by hand"),
         (swap(SOLUTION, "the attention of Qwen3.", "attention."), f"{ATTENTION}:1 is not what"),
-        (remove(MLP), f"{MLP} is absent; run: {asked.command('build')}"),
+        (remove(MLP), f"{MLP} is absent; run: {suggestions.command('build')}"),
         (swap(SOLUTION, "    # END SOLUTION\n", ""), "BEGIN SOLUTION inside lab2.rotate_half"),
     ],
     "stubs keep every signature and docstring": [
@@ -199,9 +199,9 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
     "every message that code asks for exists": [
         (swap(f"{MESSAGES}/check.toml", "[hidden]", "[hid]"), "the message check.hidden does not"),
         # Through functions that put the area in front.
-        (swap(f"{MESSAGES}/check.toml", "[stuck]", "[st]"), "harness/checks.py:"),
-        (swap(f"{MESSAGES}/grade.toml", "[too_weak]", "[x]"), "cli/class_run.py:"),
-        (swap(f"{MESSAGES}/intake.toml", "[bomb]", "[x]"), "intake/archive.py:"),
+        (swap(f"{MESSAGES}/check.toml", "[stuck]", "[st]"), "checks/expect.py:"),
+        (swap(f"{MESSAGES}/grade.toml", "[too_weak]", "[x]"), "grading/run.py:"),
+        (swap(f"{MESSAGES}/intake.toml", "[bomb]", "[x]"), "intake/archives.py:"),
         (swap(f"{MESSAGES}/intake.toml", "[special]", "[x]"), "message intake.special does not"),
         (swap(f"{MESSAGES}/board.toml", "[next]", "[x]"), "report/next_step.py:"),
         (swap(f"{MESSAGES}/report.toml", "[remark]", "[x]"), "report/table.py:"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.authoring import build, fingerprints, prove_banks
+from autograder.authoring import build, fingerprints, prove_lab
 from autograder.authoring.place import Place
 from autograder.diagnosis import bank
 
@@ -50,7 +50,7 @@ def test_banks_are_built_proved_and_found_stale(place: Place) -> None:
     assert set(singles.courses) == {"lab2.attention", "lab2.mlp"}
     # Two scales stand in one line and cannot be combined; the other two never meet in an exercise.
     assert pairs.exercises == {}
-    assert list(prove_banks.stale(place)) == []
+    assert list(prove_lab.stale(place)) == []
     assert [line.split()[0] for line in build.banks(place)] == ["unchanged", "unchanged"]
 
     # A library that computes otherwise leaves all sources as they are.
@@ -61,9 +61,9 @@ def test_banks_are_built_proved_and_found_stale(place: Place) -> None:
         singles.made_of,
     )
     place.fingerprints.write_bytes(bank.dump(other))
-    assert ["relu answers otherwise now" in found for found in prove_banks.stale(place)] == [True]
+    assert ["relu answers otherwise now" in found for found in prove_lab.stale(place)] == [True]
 
     checks = place.folder / "checks" / "test_mlp.py"
     checks.write_text(checks.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     assert not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place))
-    assert any("not made of" in found for found in prove_banks.stale(place))
+    assert any("not made of" in found for found in prove_lab.stale(place))

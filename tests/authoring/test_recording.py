@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from autograder.authoring import answering, recording
-from autograder.authoring.answering import Answers
+from autograder.authoring import recording
 from autograder.authoring.recording import (
+    Answers,
     RecordedEngine,
     Recording,
     StaleRecordingError,
     state_of,
 )
+from autograder.checks.plan import collect
 from autograder.course.records import Lab, Outcome
-from autograder.harness.collected import collect
 from tests import labs, tiny_lab
 from tests.labs import changed_labs
 
@@ -166,7 +166,7 @@ def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: An
     two = {"lab9.many": sorted(first["lab9.many"])[:2]}
     chosen = answers.short(HAND_INS["wrong"], two, 3)
     assert {name: sorted(items) for name, items in chosen.items()} == two
-    monkeypatch.setattr(answering, "traces_of", None)
+    monkeypatch.setattr(recording, "traces_of", None)
     for again, before in (
         (answers.short(HAND_INS["wrong"]), first),
         (answers.short(HAND_INS["wrong"], two, 3), chosen),
@@ -187,7 +187,7 @@ def test_proofs_of_other_labs_are_left_out(monkeypatch: Any) -> None:
         "tests/proof/test_proof.py::test_a_slice_of_the_mistakes_is_caught[lab1]",
         "tests/mutation/test_mutants.py::test_a_slice_of_the_mutants[lab3_kv_cache]",
         "tests/styles/test_lab5_styles.py::test_there_are_enough_styles",
-        "tests/harness/test_odd_replies.py::test_any_answer[lab1-test_silu]",
+        "tests/judge/test_odd_replies.py::test_any_answer[lab1-test_silu]",
     ]
     proved = [
         *(name.replace("lab", "lab4 was lab") for name in left_out),

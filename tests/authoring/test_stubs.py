@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring import stubs
-from autograder.authoring.markers import MarkerError, blocks, solution_lines, stub_of
-from autograder.authoring.stubs import Fate, is_untouched
+from autograder.authoring.stubs import Fate, MarkerError, blocks, solution_lines, stub_of
 from autograder.course import labfile
+from autograder.course.handed_out import is_untouched
 from autograder.course.records import Exercise, Lab, Limits, Text
 
 SOLUTION = '''"""A file."""

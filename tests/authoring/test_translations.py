@@ -7,19 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from autograder.authoring.pages import Section, sections, unbroken, with_digests
-from autograder.authoring.place import Place
-from autograder.authoring.translations import (
+from autograder.authoring.pages import (
     Pair,
+    Section,
     breaches,
     chinese_of,
     faults,
     odd,
     pages,
     pair_up,
+    sections,
+    unbroken,
+    with_digests,
 )
+from autograder.authoring.place import Place
 from autograder.cli.main import main
-from autograder.course import asked, labfile
+from autograder.course import labfile, suggestions
 
 ENGLISH = """# Title
 
@@ -144,7 +147,8 @@ def test_a_changed_section_is_stale_and_only_that(page: Path) -> None:
     (fault,) = told(page)
     assert fault == (
         "a.zh-CN.md:14: “第三” was made from another version of “Third” (a.md:12); bring the "
-        f"Chinese up to date, then run: {asked.command('translated')} a.zh-CN.md --section 'Third'"
+        f"Chinese up to date, then run: "
+        f"{suggestions.command('translated')} a.zh-CN.md --section 'Third'"
     )
 
 
@@ -258,7 +262,7 @@ def test_a_page_without_a_chinese_one_is_told(tmp_path: Path) -> None:
     place = Place(tmp_path, "lab9_x")
     assert list(breaches(place)) == [
         "labs/lab9_x/README.md has no README.zh-CN.md; write it, then "
-        f"{asked.command('translated')} FILE"
+        f"{suggestions.command('translated')} FILE"
     ]
     (tmp_path / "labs/lab9_x/README.zh-CN.md").write_text("words\n")
     with pytest.raises(ValueError, match=r"README\.zh-CN\.md: line 1: a page begins"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli import reset
+from autograder.cli import own_files
 from autograder.cli.main import main
 from autograder.course import labfile
 
@@ -49,7 +49,7 @@ def test_work_is_not_overwritten_unless_asked(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(reset, "BACKUPS", tmp_path / "backups")
+    monkeypatch.setattr(own_files, "BACKUPS", tmp_path / "backups")
     (lab4 / "mlp.py").write_text("mine\n", encoding="utf-8")
     before = (lab4 / "attention.py").read_bytes()
     assert carried(lab4) == 1

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli import class_run
 from autograder.cli.main import main
 from autograder.course.labfile import ROOT
+from autograder.grading import run as grading_run
 from autograder.grading.engine import Engine
-from autograder.report.record import from_json
+from autograder.report.class_file import from_json
 from tests import hand_ins
 from tests.warm import SECRET, Run, Warm, grade, with_cases
 
@@ -327,7 +327,7 @@ def test_below_the_level_asked_for_nothing_is_graded(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(class_run, "Engine", elsewhere(engine, level))
+    monkeypatch.setattr(grading_run, "Engine", elsewhere(engine, level))
     monkeypatch.setenv("AUTOGRADER_SECRET", SECRET)
     out = with_cases(tmp_path / "out")
     source = shutil.copytree(EXAMPLES / "alice_right", tmp_path / "class" / "alice").parent

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autograder.cli.main import main
-from autograder.grading import grade_file
+from autograder.grading import output_folder
 from tests import hand_ins, warm
 from tests.warm import SECRET, Run, grade, rescore
 
@@ -100,9 +100,9 @@ def test_rescore_knows_the_secret_and_the_course(run: Run, tmp_path: Path) -> No
 
 
 def test_the_secret_itself_is_nowhere(run: Run) -> None:
-    text = (run.out / grade_file.NAME).read_text(encoding="utf-8")
+    text = (run.out / output_folder.NAME).read_text(encoding="utf-8")
     assert SECRET not in text and str(run.out.parent / "key") in text
-    known = grade_file.read(run.out)
+    known = output_folder.read(run.out)
     assert known is not None and known.roster == run.out.parent / "roster.csv"
     assert known.extensions == run.out.parent / "extensions.csv"
 
@@ -114,16 +114,18 @@ def test_without_anything_to_go_on_from(tmp_path: Path, capsys: pytest.CaptureFi
         assert "hand-ins" in capsys.readouterr().err and not out.exists()
     out.mkdir()
     for text in ("hand_ins = 3\n", "[", "colour = 'red'\n", "hand_ins = 'x'\nattempt = 'no'\n"):
-        (out / grade_file.NAME).write_text(text)
+        (out / output_folder.NAME).write_text(text)
         assert main(["grade", "--resume", str(out), "--lang", "en"]) == 2
-        assert grade_file.NAME in capsys.readouterr().err
+        assert output_folder.NAME in capsys.readouterr().err
 
 
 def test_whatever_paths_hold_is_written_and_read(tmp_path: Path) -> None:
     odd = tmp_path / 'a "quoted" \\ 文件 \x7f'
-    setup = grade_file.Setup(odd, "lab2_qwen3_block", roster=odd, pattern=r'(?P<student_id>\d+"\\)')
-    grade_file.write(tmp_path, setup)
-    assert grade_file.read(tmp_path) == setup
-    lost = grade_file.Setup(Path(os.fsdecode(b"/x/\xff")), "lab2_qwen3_block")
-    grade_file.write(tmp_path, lost)
-    assert grade_file.read(tmp_path) is None
+    setup = output_folder.Setup(
+        odd, "lab2_qwen3_block", roster=odd, pattern=r'(?P<student_id>\d+"\\)'
+    )
+    output_folder.write(tmp_path, setup)
+    assert output_folder.read(tmp_path) == setup
+    lost = output_folder.Setup(Path(os.fsdecode(b"/x/\xff")), "lab2_qwen3_block")
+    output_folder.write(tmp_path, lost)
+    assert output_folder.read(tmp_path) is None

@@ -185,7 +185,7 @@ def test_real_files_with_a_known_mistake(
 ) -> None:
     """Without the solutions, as students have it; make's own command is what is shown."""
     monkeypatch.setattr(hint, "STATE", tmp_path / "hints.json")
-    monkeypatch.setattr("autograder.grading.prepare.SOLUTIONS", tmp_path / "absent")
+    monkeypatch.setattr("autograder.grading.hidden_cases.SOLUTIONS", tmp_path / "absent")
     monkeypatch.setenv("AUTOGRADER_MAKE", "")
     folder = shutil.copytree(EXAMPLES / "grace_gate_up_swapped", tmp_path / "mine")
     with nothing_left_behind():

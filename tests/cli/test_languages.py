@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli import help_words
+from autograder.cli import commands
 from autograder.cli.chat import run as chat
 from autograder.cli.main import _parser, main
 from autograder.course import labfile
@@ -27,7 +27,7 @@ class Missing(dict[str, str]):
     """Words that remember which texts they lack."""
 
     def __init__(self) -> None:
-        super().__init__(help_words.chinese())
+        super().__init__(commands.chinese())
         self.lacking: set[str] = set()
 
     def get(self, key: str, default: str | None = None) -> str:  # type: ignore[override]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from autograder.course.labfile import ROOT
-from autograder.grading import secret
+from autograder.grading import hidden_cases
 from tests import hand_ins, warm
 from tests.cli.test_grade_command import EXAMPLES
 from tests.warm import SECRET, Run, grade, rescore, with_cases
@@ -313,13 +313,13 @@ def test_a_secret_is_written_whole_or_not_at_all(
     def full(count: int) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.delenv(secret.VARIABLE, raising=False)
+    monkeypatch.delenv(hidden_cases.VARIABLE, raising=False)
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
-        patched.setattr(secret.secrets, "token_hex", full)
-        secret.find(None, tmp_path)
+        patched.setattr(hidden_cases.secrets, "token_hex", full)
+        hidden_cases.find(None, tmp_path)
     assert not list(tmp_path.iterdir())
-    made = secret.find(None, tmp_path)
-    assert secret.find(None, tmp_path) == made
+    made = hidden_cases.find(None, tmp_path)
+    assert hidden_cases.find(None, tmp_path) == made
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
 
 

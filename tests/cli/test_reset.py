@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from autograder.authoring import stubs
-from autograder.cli import reset
+from autograder.cli import own_files
 from autograder.cli.main import main
 from autograder.course import handed_out, labfile
 from autograder.course.labfile import ROOT
@@ -22,7 +22,7 @@ WORK = (ROOT / "solutions" / LAB.name / "mlp.py").read_text(encoding="utf-8")
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A student's folder: one file is work, the other is untouched."""
-    monkeypatch.setattr(reset, "BACKUPS", tmp_path / "backups")
+    monkeypatch.setattr(own_files, "BACKUPS", tmp_path / "backups")
     monkeypatch.delenv("AUTOGRADER_MAKE", raising=False)
     place = tmp_path / "mine"
     place.mkdir()
@@ -47,14 +47,16 @@ def test_what_one_command_overwrites_lies_in_one_folder_of_its_own(
 ) -> None:
     seconds = iter(range(10))
     ticking = SimpleNamespace(strftime=lambda form: f"at-{next(seconds)}")
-    monkeypatch.setattr(reset, "time", ticking)  # a second passes between any two looks at it
+    monkeypatch.setattr(own_files, "time", ticking)  # a second passes between any two looks at it
     (folder / "attention.py").write_text("x = 1\n", encoding="utf-8")
     assert main(["reset", "--folder", str(folder)]) == 0
     kept = sorted((folder.parent / "backups").rglob("*.py"))
     assert [path.name for path in kept] == ["attention.py", "mlp.py"]
     assert len({path.parent for path in kept}) == 1
 
-    monkeypatch.setattr(reset, "time", SimpleNamespace(strftime=lambda form: "at-0"))  # the same
+    monkeypatch.setattr(
+        own_files, "time", SimpleNamespace(strftime=lambda form: "at-0")
+    )  # the same
     (folder / "mlp.py").write_text("y = 2\n", encoding="utf-8")
     assert main(["reset", "--folder", str(folder)]) == 0
     texts = {path.read_text(encoding="utf-8") for path in (folder.parent / "backups").rglob("*.py")}
@@ -84,7 +86,7 @@ def test_a_students_copy_carries_its_own_originals(
     shutil.copytree(LAB.folder, lab, ignore=shutil.ignore_patterns("*.bank", "__pycache__"))
     (lab / handed_out.FILE).write_text(handed_out.dump({**ORIGINAL, "mlp.py": "# ours\n"}))
     monkeypatch.setattr(labfile, "find_lab", lambda name: lab)
-    monkeypatch.setattr(reset, "STUBS", "autograder_is_not_here.stubs")
+    monkeypatch.setattr(own_files, "STUBS", "autograder_is_not_here.stubs")
     assert main(["reset", "--folder", str(folder)]) == 0
     assert (folder / "mlp.py").read_text(encoding="utf-8") == "# ours\n"
 
@@ -92,7 +94,7 @@ def test_a_students_copy_carries_its_own_originals(
 def test_where_there_are_no_originals_nothing_is_touched(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reset, "STUBS", "autograder_is_not_here.stubs")
+    monkeypatch.setattr(own_files, "STUBS", "autograder_is_not_here.stubs")
     assert main(["reset", "--folder", str(folder)]) == 1
     assert (folder / "mlp.py").read_text(encoding="utf-8") == WORK
     assert "handed_out.json" in capsys.readouterr().err

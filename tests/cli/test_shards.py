@@ -27,7 +27,7 @@ from autograder.course.records import (
 )
 from autograder.grading import journal, shards
 from autograder.grading.shards import Handed, Part, Shard, ShardError
-from autograder.intake.entry import Entry
+from autograder.intake.tree import Entry
 from tests import warm
 from tests.cli.test_grade_command import EXAMPLES
 from tests.warm import grade

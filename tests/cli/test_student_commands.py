@@ -15,10 +15,10 @@ import pytest
 from autograder.authoring import stubs
 from autograder.cli import student
 from autograder.cli.main import main
-from autograder.course import asked, labfile
+from autograder.course import labfile, suggestions
 from autograder.course.labfile import ROOT
-from autograder.grading import prepare
-from autograder.grading.inputs import RealWeights
+from autograder.grading import hidden_cases
+from autograder.grading.judge_process import RealWeights
 from tests import hand_ins, warm
 from tests.warm import Run
 
@@ -103,7 +103,7 @@ def test_a_stub_is_not_started_and_gets_the_next_step(tmp_path: Path) -> None:
     done = command("test", "--lab", "2", "-k", "rotate", "--folder", str(tmp_path), "--lang", "en")
     assert done.status == 1 and done.stderr == ""
     assert "0 of 4 points" in done.stdout
-    assert f"next: {asked.command('test')} --lab 2 -k rotate_half" in done.stdout
+    assert f"next: {suggestions.command('test')} --lab 2 -k rotate_half" in done.stdout
     assert "hint:" not in done.stdout  # before a first attempt it would only give things away
     assert "repeat_kv" not in done.stdout and "Traceback" not in done.stdout
 
@@ -114,7 +114,7 @@ def test_the_stub_of_lab_1_begins_with_its_first_exercise(tmp_path: Path) -> Non
     done = warm.run("test", "--lab", "1", "--folder", str(tmp_path), "--lang", "en")
     assert done.status == 1 and done.stderr == ""
     assert "0 of 100 points" in done.stdout
-    assert f"next: {asked.command('test')} --lab 1 -k softmax" in done.stdout
+    assert f"next: {suggestions.command('test')} --lab 1 -k softmax" in done.stdout
 
 
 @pytest.mark.parametrize(("lab", "run"), [("lab1", warm.run), ("lab2", command)])
@@ -274,7 +274,7 @@ def test_what_real_weights_are_compared_with_is_gone_at_the_end(
         made.append(folder)
         (folder / "real.safetensors").write_bytes(b"expected")
         if weights == "none":
-            raise prepare.PrepareError("no such weights")
+            raise hidden_cases.PrepareError("no such weights")
         return RealWeights(folder / "real.safetensors", folder, (), 0)
 
     def interrupted(*arguments: object, real: RealWeights | None, **more: object) -> int:
@@ -283,7 +283,7 @@ def test_what_real_weights_are_compared_with_is_gone_at_the_end(
             raise KeyboardInterrupt
         return 0
 
-    monkeypatch.setattr(prepare, "real_weights", built)
+    monkeypatch.setattr(hidden_cases, "real_weights", built)
     monkeypatch.setattr(student, "test", interrupted)
     assert main(["test", "--lab", "2", "--weights", "none"]) == 0
     with suppress(KeyboardInterrupt):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring import stubs
-from autograder.cli import keys, watch
+from autograder.cli import watch
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from tests.hand_ins import nothing_left_behind
@@ -122,5 +122,5 @@ def test_without_a_terminal_lines_are_keys(monkeypatch: pytest.MonkeyPatch) -> N
             return False
 
     monkeypatch.setattr(sys, "stdin", Pipe(["\n", "Hint\n", "q"]))
-    with keys.pressed() as pressed:
-        assert list(pressed) == [keys.ENTER, "h", "q"]
+    with watch.pressed() as pressed:
+        assert list(pressed) == [watch.ENTER, "h", "q"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autograder.course.kinds import verify
+from autograder.course.labfile import verify
 from autograder.course.records import (
     Check,
     CheckResult,

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from autograder.course.load_lab import StudentModules, read_sources
+from autograder.worker.loader import StudentModules, read_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("alpha_of_test", "beta_of_test")
@@ -136,7 +136,7 @@ SHADOWED = """\
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from autograder.course.load_lab import StudentModules, read_sources
+from autograder.worker.loader import StudentModules, read_sources
 modules = StudentModules(*read_sources(Path({folder!r}), ("work.py",))).install()
 print(modules.module("work.py").found)
 """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.course.answer_fields import fields
-from autograder.course.quantity import QuantityError, parse
+from autograder.course.quantity import QuantityError, fields, parse
 
 
 @pytest.mark.parametrize(

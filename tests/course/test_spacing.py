@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from autograder.course.messages import catalogue, render
-from autograder.course.messages.spacing import filled
+from autograder.course.messages import catalogue, filled, render
 from autograder.course.records import Message
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from autograder.authoring import spots
+from autograder.authoring import build
 from autograder.authoring.place import Place
 from autograder.cli import spot as spot_command
 from autograder.course import labfile, spot
@@ -138,20 +138,20 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_the_questions_are_what_their_source_gives(place: Place) -> None:
-    assert list(spots.stale(place)) == []
+    assert list(build.stale_spots(place)) == []
 
 
 def test_stale_absent_and_orphaned_questions_are_told(place: Place) -> None:
-    target = spots.target(place)
+    target = build.spots_file(place)
     target.write_text(target.read_text(encoding="utf-8") + " ", encoding="utf-8")
-    assert "is not what spot.toml gives" in next(iter(spots.stale(place)))
+    assert "is not what spot.toml gives" in next(iter(build.stale_spots(place)))
     target.unlink()
-    assert "is not what spot.toml gives" in next(iter(spots.stale(place)))
+    assert "is not what spot.toml gives" in next(iter(build.stale_spots(place)))
     target.write_text("[]", encoding="utf-8")
     (place.solution / "spot.toml").unlink()
-    assert "has no source" in next(iter(spots.stale(place)))
+    assert "has no source" in next(iter(build.stale_spots(place)))
     target.unlink()
-    assert list(spots.stale(place)) == []
+    assert list(build.stale_spots(place)) == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_errors_name_the_question(place: Place, old: str, new: str, said: str) -
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(SpotError) as caught:
-        spots.made(place)
+        build.made_spots(place)
     assert said in str(caught.value)
 
 

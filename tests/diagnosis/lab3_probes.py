@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from autograder.diagnosis.misconceptions import apply, load
-from autograder.sandbox import counting
+from autograder.worker import costs
 from tests.diagnosis.lab2_probes import execute, numbers, same
 
 __all__ = ["BY_ID", "CATALOGUE", "PROBES", "SOURCES", "alike", "observe"]
@@ -77,9 +77,9 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
         cache = cache_of()
         attention = build(cache=cache)
         attention(tokens()[:, :-1], 0, table)
-        with counting.counted(attention, ("wq", "wk", "wv")) as rows:
+        with costs.counted(attention, ("wq", "wk", "wv")) as rows:
             attention(tokens()[:, -1:], SEQ - 1, table)
-        return [*rows.values(), counting.held(cache)]
+        return [*rows.values(), costs.held(cache)]
 
     def rotated(dtype: torch.dtype) -> Any:
         q = numbers(BATCH, SEQ, HEADS, SIZE, seed=4).to(dtype)

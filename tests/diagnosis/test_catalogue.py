@@ -9,13 +9,7 @@ import pytest
 
 from autograder.course import labfile
 from autograder.course.records import Misconception, Text
-from autograder.diagnosis.misconceptions import (
-    Catalogue,
-    MisconceptionError,
-    Section,
-    apply,
-    load,
-)
+from autograder.diagnosis.misconceptions import Catalogue, MisconceptionError, Section, apply, load
 
 ENTRY = '''
 [[misconception]]

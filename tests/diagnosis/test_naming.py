@@ -13,13 +13,11 @@ import pytest
 from autograder.course.records import Certainty, Misconception, Text
 from autograder.diagnosis import bank as banks
 from autograder.diagnosis.bank import Bank, BankError
-from autograder.diagnosis.fingerprints import Fingerprints, fingerprints
+from autograder.diagnosis.fingerprints import WIDTH, Fingerprints, fingerprints, project, shortened
 from autograder.diagnosis.items import DETAIL, Answer, Item, Trace, trace_of
 from autograder.diagnosis.naming import LIKE, NEAR, Naming, names
-from autograder.diagnosis.projection import WIDTH, project
-from autograder.diagnosis.short import shortened
 from autograder.reference.cases import Case
-from autograder.sandbox.wire import Tensor
+from autograder.wire.messages import Tensor
 
 RIGHT = np.linspace(1, 2, 50)
 

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from autograder.course.records import Text
-from autograder.diagnosis.stages import COLUMNS, Course, Stage, from_plain, furthest, to_plain
-from autograder.sandbox import traced
-from autograder.sandbox.traced import summary
+from autograder.diagnosis.items import COLUMNS, Course, Stage, from_plain, furthest, to_plain
+from autograder.worker import session
+from autograder.worker.session import summary
 
 DRAW = torch.Generator().manual_seed(0)
 Q, K, SUM, OUT = (torch.randn(2, 3, 4, generator=DRAW) for _ in range(4))
@@ -53,7 +53,7 @@ def test_layout_does_not_matter_unless_it_is_given() -> None:
 
 
 def test_what_torch_makes_is_written_down_under_any_name() -> None:
-    with traced.recorded() as steps:
+    with session.recorded_tensors() as steps:
         torch.einsum("abc->cab", Q * 1.0).chunk(2)[0].add_(0)
     table = steps.table().numpy()
     assert table.shape[1] == COLUMNS

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from autograder.authoring.markers import solution_lines
+from autograder.authoring.stubs import solution_lines
 from autograder.course import labfile
-from autograder.course.anchor import anchor
-from autograder.course.load_lab import read_sources
 from autograder.course.records import Misconception
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.misconceptions import GROUPS, Catalogue, Entry
+from autograder.report.hints import anchor
+from autograder.worker.loader import read_sources
 
 LABS = sorted(path.parent for path in labfile.LABS.glob("*/README.md"))
 CATALOGUES = {

@@ -19,7 +19,7 @@ from autograder.course.records import (
     Text,
 )
 from autograder.intake import attempts
-from autograder.intake.enrolment import Enrolment
+from autograder.intake.people import Enrolment
 from autograder.report.write import class_files, student_reports
 from tests.archives import LAB as FILES_ONLY
 

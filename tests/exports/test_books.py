@@ -12,7 +12,7 @@ import pytest
 
 from autograder.cli.main import main
 from autograder.course.records import Student
-from autograder.intake.enrolment import Enrolment
+from autograder.intake.people import Enrolment
 from tests.archives import GOOD, placed, under, zipped
 from tests.exports.graded import graded
 

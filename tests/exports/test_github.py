@@ -20,7 +20,7 @@ from autograder.cli.main import main
 from autograder.course import labfile
 from autograder.course.records import CheckResult, HandIn, Outcome
 from autograder.exports import github
-from autograder.report import classroom
+from autograder.report import scoreboard
 from tests import hand_ins
 from tests.report.test_report import ALL_PASSED, CLASS, LAB, MIXED
 
@@ -29,7 +29,7 @@ yaml: Any = import_module("yaml")  # it has no types of its own
 
 def told(hand_in: HandIn, language: str = "en") -> dict[str, Any]:
     document: dict[str, Any] = json.loads(
-        classroom.text_of(replace(CLASS, hand_ins=(hand_in,)), language)
+        scoreboard.text_of(replace(CLASS, hand_ins=(hand_in,)), language)
     )
     assert sum(test["score"] for test in document["tests"]) == document["score"]
     assert sum(test["max-score"] for test in document["tests"]) == document["max-score"]
@@ -56,7 +56,7 @@ def test_odd_output_is_cut_and_harmless() -> None:
     result = CheckResult(LAB.checks[0].name, Outcome.FAILED, prints=odd)
     (hand_in,) = (HandIn("a", (result,)),)
     record = replace(CLASS, hand_ins=(hand_in,))
-    (test,) = json.loads(classroom.text_of(record, "zh"))["tests"]
+    (test,) = json.loads(scoreboard.text_of(record, "zh"))["tests"]
     assert test["output"] == "x" * 500
 
 

@@ -20,7 +20,7 @@ from autograder.cli.main import main
 from autograder.course import labfile
 from autograder.course.late import Lateness
 from autograder.course.records import CheckResult, HandIn, Outcome, Override
-from autograder.exports import gradescope, gradescope_metadata
+from autograder.exports import gradescope
 from autograder.report import write
 from tests import hand_ins
 from tests.report.test_report import ALL_PASSED, CLASS, LAB, MIXED
@@ -142,7 +142,7 @@ def metadata(folder: Path, told: object) -> Path:
 
 
 def test_the_metadata_say_who_and_when(tmp_path: Path) -> None:
-    student, origin = gradescope_metadata.read(metadata(tmp_path, METADATA))
+    student, origin = gradescope.read_metadata(metadata(tmp_path, METADATA))
     assert student == "李_雷" and origin.late is True and origin.attempt == 2
     assert origin.submitted_at == METADATA["created_at"]
     assert origin.students[0].email == "li@example.org" and origin.students[0].id == "1234"
@@ -158,9 +158,9 @@ def test_the_metadata_say_who_and_when(tmp_path: Path) -> None:
     ids=str,
 )  # fmt: skip
 def test_odd_metadata_cost_nobody_their_grading(tmp_path: Path, told: object) -> None:
-    student, origin = gradescope_metadata.read(metadata(tmp_path, told))
+    student, origin = gradescope.read_metadata(metadata(tmp_path, told))
     assert student and "/" not in student and origin.attempt == 1
-    assert gradescope_metadata.read(tmp_path / "absent.json")[0] == "submission"
+    assert gradescope.read_metadata(tmp_path / "absent.json")[0] == "submission"
 
 
 # The zip

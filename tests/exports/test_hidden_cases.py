@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autograder.checks.costs import expect_flops, measured
+from autograder.checks.expect import expect_most
+from autograder.checks.plan import Plan, Trial
 from autograder.course.plain import result_from_plain
 from autograder.course.records import (
     LANGUAGES,
@@ -22,12 +25,9 @@ from autograder.course.records import (
 )
 from autograder.exports import gradescope, junit
 from autograder.grading.journal import Journal
-from autograder.harness.checks import expect_most
-from autograder.harness.costs import expect_flops, measured
-from autograder.harness.plan import Plan, Trial
-from autograder.harness.runner import Runner
+from autograder.judge.runner import Runner
 from autograder.reference.cases import Case
-from autograder.report import classroom
+from autograder.report import scoreboard
 from autograder.report.write import class_files, student_reports
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.student import Student
@@ -88,7 +88,7 @@ def texts(record: ClassRecord, out: Path) -> str:
         student_reports(record, hand_in, out / language, language)
         found += junit.document(record, language)
         found.append(gradescope.text_of(gradescope.results(record, hand_in, language)))
-        found.append(classroom.text_of(record, language))
+        found.append(scoreboard.text_of(record, language))
     class_files(record, out)
     Journal(out / "journal", LAB, b"").keep(Submission(hand_in.student, {}), hand_in)
     found += [path.read_text("utf-8") for path in sorted(out.rglob("*")) if path.is_file()]

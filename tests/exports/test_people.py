@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autograder.cli.main import main
 from autograder.course.records import HandIn, Origin, Student
 from autograder.exports.people import Person, matched
-from autograder.intake import download_names
+from autograder.intake import names
 from tests.archives import GOOD, placed
 from tests.exports.graded import graded
 
@@ -24,7 +24,7 @@ def canvas(name: str, number: str) -> HandIn:
     """A hand-in whose name is as Canvas makes it of a student's."""
     plain = "".join(filter(str.isalnum, name)).lower()
     origin = f"{plain or 'x'}_{number}_9_lab2.zip"
-    told = download_names.parse(origin)
+    told = names.parse(origin)
     assert told is not None
     return HandIn(told.person, (), origin=Origin(origin, (told.student,)))
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.cli.main import main
-from autograder.exports.errors import ExportError
-from autograder.exports.sheet import read
+from autograder.exports.sheet import ExportError, read
 from tests.archives import placed
 from tests.exports.test_books import CANVAS_BOOK, MOODLE_BOOK, canvas_class
 

@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any
 
-from autograder.course.late import Extension
+from autograder.course.late import Extension, Lateness, LateRules
 from autograder.course.records import (
     LANGUAGES,
     Certainty,
@@ -16,8 +16,6 @@ from autograder.course.records import (
     Frame,
     HandIn,
     Isolation,
-    Lateness,
-    LateRules,
     Message,
     Misconception,
     Origin,
@@ -26,9 +24,9 @@ from autograder.course.records import (
     Student,
     Text,
 )
-from autograder.report import class_mistakes_text, csv_scores, html, markdown
+from autograder.report import class_mistakes, student_pages, write
+from autograder.report.class_file import from_json, hand_in_from_plain, to_json
 from autograder.report.class_mistakes import survey
-from autograder.report.record import from_json, hand_in_from_plain, to_json
 from autograder.report.table import class_table
 from tests.fuzz.changes import change_bytes, change_tree, copied, odd, places
 from tests.fuzz.lab2 import LAB
@@ -174,13 +172,13 @@ def rendered(record: ClassRecord) -> None:
     """Every report of the class, in both languages."""
     whole = json.dumps(to_json(record), allow_nan=False)
     assert json.dumps(to_json(from_json(json.loads(whole))), allow_nan=False) == whole
-    csv_scores.scores(record).encode()
+    write.scores(record).encode()
     for language in LANGUAGES:
         class_table(record, language).encode()
-        "".join(class_mistakes_text.lines(survey(record), language)).encode()
-        class_mistakes_text.markdown(survey(record), language).encode()
-        class_mistakes_text.table(survey(record), language).encode()
+        "".join(class_mistakes.lines(survey(record), language)).encode()
+        class_mistakes.markdown(survey(record), language).encode()
+        class_mistakes.table(survey(record), language).encode()
     for hand_in in record.hand_ins[:1]:
         for language in LANGUAGES:
-            assert markdown.student(record, hand_in, language)
-            assert html.student(record, hand_in, language)
+            assert student_pages.student_markdown(record, hand_in, language)
+            assert student_pages.student_html(record, hand_in, language)

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from autograder.course.records import CheckResult, Outcome
-from autograder.harness.runner import Runner
-from autograder.sandbox.replies import Other, decode
+from autograder.judge.runner import Runner
+from autograder.sandbox.student import Other, decode
 from autograder.sandbox.transport import Sources, WorkerTransport
-from autograder.sandbox.wire import Tensor, pack, unpack
+from autograder.wire.messages import Tensor, pack, unpack
 from tests.fuzz.changes import copied
 from tests.fuzz.lab2 import LAB, Replying, Trialled
 

@@ -9,23 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from autograder.course.answer_fields import fields
-from autograder.course.quantity import KINDS, parse
+from autograder.course.quantity import KINDS, fields, parse
 from autograder.course.records import Message
-from autograder.harness import carry, marks
-from autograder.intake import (
-    decode,
-    download_names,
-    layout,
-    names,
-    notebook,
-    resubmitted,
-    student_ids,
-    tar,
-    timestamps,
-)
-from autograder.intake.entry import Piece
-from autograder.report import escape, redacted
+from autograder.intake import layout, names, notebook, tar, tree
+from autograder.intake import names as intake_names
+from autograder.intake.tree import Piece
+from autograder.judge import marks
+from autograder.report import class_summary, escape
 from autograder.sandbox.fence import Fence, FenceError
 from tests.fuzz.lab2 import LAB
 
@@ -103,24 +93,24 @@ def _quantities(text: str) -> None:
 def _name(text: str) -> None:
     name = names.readable(text)
     names.shown(name), names.is_lookalike(name, "attention.py"), names.is_meant(name, "mlp.py")
-    student_ids.unique_ids([name, name])
-    resubmitted.newest([(Piece(name, name), 1)], ("attention.py",))
+    intake_names.unique_ids([name, name])
+    layout.newest([(Piece(name, name), 1)], ("attention.py",))
 
 
 def _shown(text: str) -> None:
     for one in (escape.plain, escape.block, escape.markdown, escape.prose, escape.fence):
         one(text)
     escape.csv_cell(text), escape.fitted(text, 80), escape.folded(text, 80)
-    redacted.private(Message("check.raised", {"text": text}), "en", ("secret",))
+    class_summary.private(Message("check.raised", {"text": text}), "en", ("secret",))
 
 
 def _source(text: str) -> None:
     files = {"attention.py": f"# {LAB.forbidden[0].rsplit('.', 1)[1]}\n{text}"}
     marks.forbidden(LAB, files, set())
-    carry.may_carry_state(files)
+    marks.may_carry_state(files)
 
 
-NAMED = (ValueError, decode.RefusedError, OverflowError, RecursionError, KeyError)
+NAMED = (ValueError, tree.RefusedError, OverflowError, RecursionError, KeyError)
 _READERS = (
     Reader("cells of notebooks", _cell, (
         ("%%writefile ", "'x"), ("%%writefile -a ", ""), ("%%file a", '"'), ("\n", "%%writefile x"),
@@ -128,7 +118,7 @@ _READERS = (
     Reader("notebooks", lambda text: notebook.sources(text, "a"), (
         ('{"cells": ', "}"), ('{"%%": "', ""), ('{"nbformat": 4, "cells": [{"source": ["%%", ', ""),
     )),
-    Reader("encodings", lambda text: decode.decode(text.encode("gb18030"), "a.py"), (
+    Reader("encodings", lambda text: tree.decode(text.encode("gb18030"), "a.py"), (
         ("", ""), ("# coding: ", ""), ("# 很 coding", ":"),
     )),
     Reader("fields of reports", fields, (
@@ -138,11 +128,13 @@ _READERS = (
     Reader("names of files", _name, (
         ("", ""), ("attention", ".py"), ("attention-", ".py"), ("a.py", "!"),
     ), most=1 << 14),
-    Reader("names of downloads", download_names.parse, (
+    Reader("names of downloads", intake_names.parse, (
         ("", ""), ("王伟_", "_attention.py"), ("2021001_", ".py"), ("a_1_assignsubmission_", "_x"),
         ("ann_LATE_1", "_2_attention.py"), ("a_", "_12_34_attention.py"), ("a+b+2026-", "+c"),
     ), most=1 << 14),
-    Reader("times", timestamps.iso, (("", ""), ("2026-03-01", ""), ("2026-03-01 10:00:00.", "Z"))),
+    Reader("times", intake_names.iso, (
+        ("", ""), ("2026-03-01", ""), ("2026-03-01 10:00:00.", "Z"),
+    )),
     Reader("metadata of Gradescope", lambda text: layout.metadata(text.encode()), (
         ("submission_1:\n  :submitters:\n  - :name: '", "'\n"), ("", ":"),
     )),

@@ -21,7 +21,7 @@ from autograder import intake
 from autograder.course.messages import render
 from autograder.course.plain import message_from_plain, message_to_plain
 from autograder.course.records import LANGUAGES, Message, Submission
-from autograder.intake import gradescope, layout
+from autograder.intake import layout
 from autograder.report import escape
 from autograder.report.view import sentence
 from tests.fuzz.changes import noise
@@ -104,7 +104,7 @@ def run(draw: Draw) -> None:
 def _taken(path: Path) -> list[Submission]:
     try:
         # In this process: 50 ms for one that is ended with what it reads are tested elsewhere.
-        with mock.patch.object(layout, "metadata", gradescope.parse):
+        with mock.patch.object(layout, "metadata", layout.parse):
             survey = intake.survey(path, LAB)
     except intake.SourceError as error:
         _rendered(error.reason)

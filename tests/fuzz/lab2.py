@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from autograder.checks.plan import Plan, Trial
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.records import Check, Lab
-from autograder.harness.plan import Plan, Trial
-from autograder.harness.runner import Runner
+from autograder.judge.runner import Runner
 from autograder.reference import cases
-from autograder.sandbox.link import Budget
+from autograder.sandbox.links import Budget
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.transport import Sources, WorkerTransport
-from autograder.sandbox.wire import pack, unpack
+from autograder.wire.messages import pack, unpack
+from autograder.worker.loader import read_sources
 
 LAB = labfile.load(labfile.find_lab("2"))
 PRINTS = "\x1b[31mprinted\x1b[0m\u202e\x00 {0}\n" * 40

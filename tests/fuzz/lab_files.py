@@ -15,9 +15,9 @@ from autograder import intake
 from autograder.course import labfile
 from autograder.course.labfile import LabError
 from autograder.course.records import FAMILIES, LANGUAGES, ClassRecord, HandIn, Isolation, Lab
-from autograder.harness import marks
-from autograder.report import markdown
-from autograder.report.record import from_json, to_json
+from autograder.judge import marks
+from autograder.report import student_pages
+from autograder.report.class_file import from_json, to_json
 from tests.fuzz import toml
 from tests.fuzz.changes import change_bytes, change_tree, copied, noise, odd, places
 from tests.fuzz.profile import Draw
@@ -157,4 +157,4 @@ def usable(lab: Lab) -> None:
     hand_in = HandIn("student", ())
     record = ClassRecord(lab, Isolation("weak", (), "fork"), {}, (hand_in,))
     assert to_json(from_json(json.loads(json.dumps(to_json(record))))) == to_json(record)
-    markdown.student(record, hand_in, "zh").encode()
+    student_pages.student_markdown(record, hand_in, "zh").encode()

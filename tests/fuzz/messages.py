@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from autograder.sandbox.framing import MAX_MESSAGE, WireError, frame_length
-from autograder.sandbox.wire import KEPT, MAX_TENSORS, Tensor, pack, unpack
+from autograder.wire.frames import MAX_MESSAGE, WireError, frame_length
+from autograder.wire.messages import KEPT, MAX_TENSORS, Tensor, pack, unpack
 from tests.fuzz.changes import change_bytes, change_tree, noise, odd
 from tests.fuzz.profile import Draw
 

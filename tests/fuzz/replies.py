@@ -24,13 +24,13 @@ from autograder.course.records import (
     Lab,
     Outcome,
 )
-from autograder.harness.runner import Runner
-from autograder.report import csv_scores, html, markdown
-from autograder.report.record import from_json, to_json
+from autograder.judge.runner import Runner
+from autograder.report import student_pages, write
+from autograder.report.class_file import from_json, to_json
 from autograder.report.table import class_table
-from autograder.sandbox.framing import WireError
-from autograder.sandbox.kept import KeepingTransport, KeptTransport
-from autograder.sandbox.wire import Tensor, pack, unpack
+from autograder.sandbox.recording import KeepingTransport, KeptTransport
+from autograder.wire.frames import WireError
+from autograder.wire.messages import Tensor, pack, unpack
 from tests.fuzz import messages
 from tests.fuzz.changes import change_tree, noise, odd
 from tests.fuzz.earned import drawn, graded, named, tensor, unearned, worker_of
@@ -219,9 +219,9 @@ def shown(result: CheckResult, lab: Lab) -> None:
     whole = json.dumps(to_json(record), allow_nan=False)
     assert json.dumps(to_json(from_json(json.loads(whole))), allow_nan=False) == whole
     for language in LANGUAGES:
-        for report in (markdown.student, html.student):
+        for report in (student_pages.student_markdown, student_pages.student_html):
             page = report(record, hand_in, language)
             page.encode()  # no lone surrogate is left
             assert UNREADABLE not in page
         class_table(record, language).encode()
-    csv_scores.scores(record).encode()
+    write.scores(record).encode()

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from autograder.course.records import CheckResult, Outcome
-from autograder.sandbox.wire import Tensor, pack, unpack
+from autograder.wire.messages import Tensor, pack, unpack
 from tests.fuzz.earned import drawn, graded, leaves, tensor, unearned
 from tests.fuzz.lab2 import Trialled, trials
 

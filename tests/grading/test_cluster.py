@@ -24,7 +24,7 @@ from autograder.cli.main import main
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.records import Message, Origin, Student, Submission
-from autograder.grading import cluster, remote
+from autograder.grading import cluster
 from tests import hand_ins
 from tests.cli.test_grade_command import EXAMPLES, Run, command
 from tests.cli.test_recovery import until
@@ -45,11 +45,11 @@ def test_a_chunk_arrives_as_it_was_sent() -> None:
         origin,
     )
     plain = Submission("bob", {})
-    assert remote.submissions_of(remote.chunk_of([odd, plain])) == [odd, plain]
+    assert cluster.submissions_of(cluster.chunk_of([odd, plain])) == [odd, plain]
 
 
 def test_what_differs_is_named() -> None:
-    ours = asdict(remote.same(LAB))
+    ours = asdict(cluster.same(LAB))
     older = {**ours, "versions": {**ours["versions"], "torch": "1.0"}}
     assert re.search(r"has torch 1\.0 instead of \d.*environment", cluster._differing(ours, older))
     assert "version of the grader" in cluster._differing(ours, {**ours, "grader": "x"})
@@ -114,7 +114,7 @@ def test_no_scheduler_is_said_in_one_sentence(
 ) -> None:
     monkeypatch.setattr(cluster, "PATIENCE", 0.3)
     address = f"tcp://127.0.0.1:{free_port()}"
-    options = remote.Options(hidden_cases=tmp_path / "none")
+    options = cluster.Options(hidden_cases=tmp_path / "none")
     with (
         cluster.Cluster(address, LAB, options, "strong", 1) as engine,
         pytest.raises(cluster.EngineError, match=rf"{address}: no Dask scheduler"),
@@ -266,7 +266,7 @@ def test_a_worker_that_differs_or_isolates_less_is_refused(
     for room in ("autograder", "labs", "solutions"):
         shutil.copytree(ROOT / room, other / room, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", other)
-    with (other / "autograder" / "harness" / "judge.py").open("a") as file:
+    with (other / "autograder" / "judge" / "main.py").open("a") as file:
         file.write("# changed\n")
     changed = machines.worker(other)
 
@@ -293,9 +293,9 @@ def test_a_worker_that_differs_or_isolates_less_is_refused(
 
 # What a kernel without seccomp would do to the worker's engine.
 LESS = """
-from autograder.grading import remote
-whole = remote.Options
-remote.Options = lambda **given: whole(**given, without=("seccomp",))
+from autograder.grading import cluster
+whole = cluster.Options
+cluster.Options = lambda **given: whole(**given, without=("seccomp",))
 """
 
 

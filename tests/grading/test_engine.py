@@ -16,7 +16,8 @@ import pytest
 from autograder.course.messages import render
 from autograder.course.records import HandIn, Lab, Message, Outcome, Submission
 from autograder.course.score import needs_human, points_of
-from autograder.grading.engine import Engine, EngineError, Options
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import EngineError, Options
 from autograder.reference import cases
 from tests import tiny_lab
 from tests.engines import tiny, warm

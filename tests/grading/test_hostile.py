@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from autograder.course.records import CheckResult, HandIn, Outcome
-from autograder.grading.engine import Engine, Options
-from autograder.sandbox import jail
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options
+from autograder.worker import jail
 from tests import hand_ins
 from tests.attacks.attack import CANARY, Attack
 from tests.attacks.catalogue import ATTACKS
@@ -174,7 +175,7 @@ def test_names_of_operators_tell_nothing(engine: Engine) -> None:
     forge = """
 import sys
 name = "aten::scaled_dot_product_attention canary-of-a-hidden-input"
-sys.modules["autograder.sandbox.session"].sorted = lambda seen: [name]
+sys.modules["autograder.worker.session"].sorted = lambda seen: [name]
 """
     files = hand_ins.with_code(hand_ins.right(), forge, "attention.py")
     record = grade(engine, hand_in("forging", files))["forging"]

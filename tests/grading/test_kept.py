@@ -11,12 +11,13 @@ import pytest
 
 from autograder.course import labfile
 from autograder.course.records import HandIn, Lab, Submission
-from autograder.grading.engine import Engine, Options, kept_name
+from autograder.grading.engine import Engine, kept_name
+from autograder.grading.judge_process import Options
 from autograder.reference import cases
-from autograder.sandbox import kept as kept_module
-from autograder.sandbox.kept import KeepingTransport, KeptTransport, NotKept
+from autograder.sandbox import recording as kept_module
+from autograder.sandbox.recording import KeepingTransport, KeptTransport, NotKept
 from autograder.sandbox.transport import Reply, WorkerTransport
-from autograder.sandbox.wire import Tensor, pack, unpack
+from autograder.wire.messages import Tensor, pack, unpack
 from tests import tiny_lab
 from tests.engines import tiny, warm
 from tests.hand_ins import grade, hand_in, nothing_left_behind, outcomes, results

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import Outcome, Submission
-from autograder.grading.engine import Options
+from autograder.grading.judge_process import Options
+from autograder.worker.loader import read_sources
 from tests.engines import warm
 
 LAB = labfile.load(labfile.find_lab("1"))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli.human import ForAHuman
 from autograder.course.late import Lateness
 from autograder.course.records import (
     CheckResult,
@@ -24,7 +23,8 @@ from autograder.course.records import (
 from autograder.course.score import needs_human, score_of
 from autograder.grading import overrides
 from autograder.grading.overrides import OverrideError
-from autograder.report import csv_scores
+from autograder.grading.review_list import ForAHuman
+from autograder.report import write
 from tests import tiny_lab
 
 GOOD = {"student": '"alice"', "check": '"test_two"', "points": "7", "reason": '"a"', "by": '"b"'}
@@ -94,7 +94,7 @@ def test_who_was_looked_at_needs_nobody(lab: Lab, capsys: pytest.CaptureFixture[
         human = ForAHuman(lab)
         human.take(hand_in)
         assert human.said("en") == status and needs_human(lab, hand_in) is bool(status)
-        row = csv_scores.scores(ClassRecord(lab, Isolation("", (), ""), {}, (hand_in,)))
+        row = write.scores(ClassRecord(lab, Isolation("", (), ""), {}, (hand_in,)))
         assert ("for a human" in row) is bool(status)
     capsys.readouterr()
     open_one = CheckResult(lab.checks[0].name, Outcome.NOT_GRADED)

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import HandIn, Lab, Submission
-from autograder.grading.engine import Engine, Options, kept_name
-from autograder.sandbox.kept import KeptTransport
+from autograder.grading.engine import Engine, kept_name
+from autograder.grading.judge_process import Options
+from autograder.sandbox.recording import KeptTransport
+from autograder.worker.loader import read_sources
 from tests.hand_ins import grade, hand_in, nothing_left_behind, outcomes, results
 
 # Ranks by themselves: tests/sandbox/test_ranks.py, in `make check`.

@@ -12,15 +12,14 @@ from autograder.cli import grade_report
 from autograder.cli.main import main
 from autograder.cli.own_numbers import SIZES, config
 from autograder.course.labfile import ROOT, SOLUTIONS
-from autograder.course.load_lab import StudentModules, read_sources
 from autograder.course.records import HandIn, Outcome, Submission
 from autograder.course.score import neat, score_of
-from autograder.grading import overrides, report_form
-from autograder.grading.report_form import FormError
-from autograder.grading.report_marks import graded
+from autograder.grading import overrides, written_report
+from autograder.grading.written_report import FormError, graded
 from autograder.sandbox.fence import Fence
+from autograder.worker.loader import StudentModules, read_sources
 
-FORM = report_form.load()
+FORM = written_report.load()
 TEMPLATE = (ROOT / "report_template.md").read_text(encoding="utf-8")
 RIGHT = {
     "layer_8b": "192,946,432",
@@ -171,12 +170,12 @@ def test_the_answers_are_what_the_solution_counts() -> None:
     ],
 )
 def test_errors_of_the_form_name_the_place(tmp_path: Path, old: str, new: str, said: str) -> None:
-    text = report_form.PATH.read_text(encoding="utf-8")
+    text = written_report.PATH.read_text(encoding="utf-8")
     assert old in text
     path = tmp_path / "report.toml"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(FormError, match=re.escape(said)):
-        report_form.load(path)
+        written_report.load(path)
 
 
 # ------------------------------------------------------------------------------ the command

@@ -12,7 +12,7 @@ import torch
 from autograder.cli.main import main
 from autograder.course import labfile
 from autograder.course.records import Outcome
-from autograder.report.record import from_json
+from autograder.report.class_file import from_json
 from tests.engines import fill
 
 pytestmark = pytest.mark.slow  # optional, and worth no points
@@ -102,14 +102,16 @@ def test_absent_weights_are_not_graded_and_cost_nothing(
 def test_the_expectations_on_real_weights_are_those_of_hugging_face(folder: Path) -> None:
     from autograder.reference import hf
     from autograder.reference.recipes import package_of
-    from autograder.sandbox import mapped
+    from autograder.worker import real_weights
     from labs.given.config import Qwen3Config as Given
 
     config = Given.from_json(folder / "config.json")
     assert config.rope_theta == 5_000_000.0
     drafts = package_of(SOLUTION).real_cases(folder)
     for draft in drafts["attention_real"]:
-        weights = {n: w.float() for n, w in mapped.read(folder, draft.values["mapped"]).items()}
+        weights = {
+            n: w.float() for n, w in real_weights.read(folder, draft.values["mapped"]).items()
+        }
         x = draft.tensors["x"]
         seq = x.shape[1]
         mask = torch.full((seq, seq), torch.finfo(torch.float32).min).triu(1)[None, None]

@@ -20,7 +20,9 @@ from pathlib import Path
 import pytest
 
 from autograder.course.messages import render
-from autograder.intake import class_archive, find, inflow, read, survey, tar
+from autograder.intake import class_folder, tar
+from autograder.intake.listing import find, survey
+from autograder.intake.reading import read
 from tests.archives import (
     GOOD,
     LAB,
@@ -174,7 +176,7 @@ def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert problem(placed(tmp_path / name, pack(zeros)), "").startswith(
             ("too_tight", "empty", "not_a_zip")
         )
-    monkeypatch.setattr("autograder.intake.packed.MAX_UNPACKED_BYTES", 8 * MIB)
+    monkeypatch.setattr("autograder.intake.archives.MAX_UNPACKED_BYTES", 8 * MIB)
     noise = random.Random(1).randbytes(9 * MIB)
     path = placed(tmp_path / "b.tar.gz", tarred({"noise.bin": noise, **GOOD}, mode="w:gz"))
     assert problem(path, "").startswith("too_much")
@@ -215,7 +217,7 @@ def test_a_million_members(tmp_path: Path) -> None:
     start = time.process_time()
     assert problem(path, "").startswith("too_many")
     with pytest.raises(Exception, match="too_many"):
-        class_archive.opened(path)
+        class_folder.opened(path)
     assert time.process_time() - start < 3
 
 
@@ -256,7 +258,7 @@ def test_several_streams_and_padding_in_one_file(tmp_path: Path) -> None:
 def test_an_inflow_reads_what_was_packed() -> None:
     data = random.Random(3).randbytes(300_000) + bytes(100_000)
     for pack in (bytes, gzip.compress, bz2.compress, lzma.compress):
-        stream = inflow.Inflow(io.BytesIO(pack(data)), "x", 1 << 30)
+        stream = tar.Inflow(io.BytesIO(pack(data)), "x", 1 << 30)
         assert stream.read(7) == data[:7]
         stream.skip(250_000)
         assert stream.read(1 << 20) == data[250_007:]
@@ -433,13 +435,13 @@ def test_a_table_is_read_once_and_a_packed_tar_in_few_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes = []
-    real = class_archive._Tar._walk
+    real = class_folder._Tar._walk
 
-    def counted(self: class_archive._Tar) -> object:
+    def counted(self: class_folder._Tar) -> object:
         passes.append(1)
         return real(self)
 
-    monkeypatch.setattr(class_archive._Tar, "_walk", counted)
+    monkeypatch.setattr(class_folder._Tar, "_walk", counted)
     files: dict[str, bytes] = {}
     noise = random.Random(2).randbytes(8 << 10).hex().encode()
     for number in range(64):
@@ -449,10 +451,10 @@ def test_a_table_is_read_once_and_a_packed_tar_in_few_passes(
     assert len(passes) == 2  # the table, and one window
     passes.clear()
     os.utime(source, ns=(1, 1))  # another file for all we know
-    monkeypatch.setattr(class_archive, "WINDOW_BYTES", 16 * len(noise))
+    monkeypatch.setattr(class_folder, "WINDOW_BYTES", 16 * len(noise))
     assert all(len(one.files) == 2 for one in class_of(source).values())
     assert 4 <= len(passes) - 1 <= 5
-    archive = class_archive.opened(source.resolve())
+    archive = class_folder.opened(source.resolve())
     held = archive._contents._window  # type: ignore[attr-defined]
     assert sum(map(len, held.values())) <= 16 * len(noise)
 

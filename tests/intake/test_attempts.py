@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.course.late import Lateness
 from autograder.course.messages import render
 from autograder.course.records import (
     Check,
@@ -15,7 +16,6 @@ from autograder.course.records import (
     Exercise,
     HandIn,
     Lab,
-    Lateness,
     Limits,
     Origin,
     Outcome,
@@ -23,8 +23,11 @@ from autograder.course.records import (
     Text,
 )
 from autograder.course.score import needs_human
-from autograder.intake import Entry, attempts, find, read
-from autograder.intake.student_ids import safe_id
+from autograder.intake import attempts
+from autograder.intake.listing import find
+from autograder.intake.names import safe_id
+from autograder.intake.reading import read
+from autograder.intake.tree import Entry
 from tests.archives import GOOD, LAB, RIGHT, keys, laid, under, zipped
 
 PATTERN = r"^(?P<student_id>\w+?)_(?P<timestamp>\d{8})?(?:try(?P<attempt>\d+))?"

@@ -15,8 +15,9 @@ import pytest
 
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
-from autograder.intake import bsdtar
-from autograder.sandbox import landlock, spawned
+from autograder.intake import archives
+from autograder.sandbox import workers
+from autograder.worker import landlock
 from tests.archives import (
     GOOD,
     MIB,
@@ -95,7 +96,7 @@ def test_damaged_ones(tmp_path: Path) -> None:
 
 @needs_bsdtar
 def test_a_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bsdtar, "MAX_OUTPUT_BYTES", 8 * MIB)
+    monkeypatch.setattr(archives, "MAX_OUTPUT_BYTES", 8 * MIB)
     laid(tmp_path / "src", {"zeros.py": bytes(12 * MIB)})
     data = seven(tmp_path / "src")
     assert len(data) < MIB
@@ -137,21 +138,21 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
             script = folder / "bsdtar"
             script.write_text(FAKE.format(body=body))
             script.chmod(script.stat().st_mode | stat.S_IRWXU | 0o055)
-            monkeypatch.setattr(bsdtar, "program", lambda: str(script))
+            monkeypatch.setattr(archives, "program", lambda: str(script))
             return placed(tmp_path / "a.rar", rar(GOOD))
 
         yield make
 
 
 def test_one_that_hangs_is_ended(fake, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(bsdtar, "WALL_SECONDS", 0.5)
+    monkeypatch.setattr(archives, "WALL_SECONDS", 0.5)
     start = time.monotonic()
     assert problem(fake("exec sleep 30"), "").startswith("not_a_zip")
     assert time.monotonic() - start < 15
 
 
 def test_one_that_floods_is_ended(fake, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(bsdtar, "MAX_OUTPUT_BYTES", MIB)
+    monkeypatch.setattr(archives, "MAX_OUTPUT_BYTES", MIB)
     assert problem(fake("exec head -c 40000000 /dev/zero"), "").startswith("too_much")
     assert problem(fake("head -c 200000 /dev/zero >&2; exec sleep 30"), "").startswith("not_a_zip")
 
@@ -164,12 +165,12 @@ def test_it_has_no_environment_and_limits(fake, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("AUTOGRADER_SECRET", "do not tell")
     path = fake("env; ulimit -t; ulimit -f; ulimit -v; pwd; id -u")
     with path.open("rb") as stream:
-        said = bsdtar.as_tar(stream, "a.rar").decode().split()
+        said = archives.as_tar(stream, "a.rar").decode().split()
     assert not any("do not tell" in word or "SECRET" in word for word in said)
     assert "LC_ALL=C.UTF-8" in said
     cpu, size, memory, folder, user = said[-5:]
-    assert (cpu, size, folder) == (str(bsdtar.CPU_SECONDS), "0", "/")
-    assert int(memory) < 2 * bsdtar.MEMORY_BYTES >> 10
+    assert (cpu, size, folder) == (str(archives.CPU_SECONDS), "0", "/")
+    assert int(memory) < 2 * archives.MEMORY_BYTES >> 10
     assert user != "0"
 
 
@@ -181,8 +182,8 @@ def test_a_confined_program_reads_nothing_but_the_system(tmp_path: Path) -> None
         secret.chmod(0o644)
         seen = {}
         for program in ("/bin/cat", str(shutil.copy("/bin/cat", Path(name) / "cat"))):
-            command = spawned.command(
-                "autograder.sandbox.confine", ROOT, "5", str(1 << 28), program, str(secret)
+            command = workers.command(
+                "autograder.worker.confine", ROOT, "5", str(1 << 28), program, str(secret)
             )
             done = subprocess.run(command, capture_output=True, env={}, timeout=60)
             seen[program == "/bin/cat"] = b"canary" in done.stdout
@@ -192,13 +193,13 @@ def test_a_confined_program_reads_nothing_but_the_system(tmp_path: Path) -> None
 
 def test_it_cannot_write(fake) -> None:  # type: ignore[no-untyped-def]
     path = fake('echo x > "$(dirname "$0")/made"; exit 0')
-    folder = Path(str(bsdtar.program())).parent
+    folder = Path(str(archives.program())).parent
     folder.chmod(0o777)
     with path.open("rb") as stream:
-        bsdtar.as_tar(stream, "a.rar")
+        archives.as_tar(stream, "a.rar")
     assert (folder / "made").read_bytes() == b""  # it was reached, and nothing got into it
 
 
 def test_bytes_in_memory_are_given_to_it(fake) -> None:  # type: ignore[no-untyped-def]
     fake("exec wc -c")
-    assert bsdtar.as_tar(io.BytesIO(rar(GOOD)), "a.rar").split() == [b"%d" % len(rar(GOOD))]
+    assert archives.as_tar(io.BytesIO(rar(GOOD)), "a.rar").split() == [b"%d" % len(rar(GOOD))]

@@ -10,8 +10,11 @@ import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Student
-from autograder.intake import SourceError, attempts, find, names, read, survey, timestamps
-from autograder.intake.download_names import parse
+from autograder.intake import attempts, names
+from autograder.intake import names as intake_names
+from autograder.intake.listing import SourceError, find, survey
+from autograder.intake.names import parse
+from autograder.intake.reading import read
 from tests.archives import (
     GOOD,
     LAB,
@@ -442,8 +445,8 @@ def test_a_pattern_on_a_single_hand_in(tmp_path: Path) -> None:
     ],
 )
 def test_times(text: str, iso: str) -> None:
-    assert timestamps.iso(text) == iso
-    assert (timestamps.moment(iso) is None) == (not iso)
+    assert intake_names.iso(text) == iso
+    assert (intake_names.moment(iso) is None) == (not iso)
 
 
 # Hostile names

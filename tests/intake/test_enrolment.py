@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from autograder.course.records import HandIn, Origin, Student
-from autograder.intake.enrolment import Directory, Enrolment, IdentityError
-from autograder.intake.entry import Entry
+from autograder.intake.people import Directory, Enrolment, IdentityError
+from autograder.intake.tree import Entry
 
 ROSTER = (
     Student("2023001", "张三", "zhang@example.org"),

@@ -11,8 +11,8 @@ from autograder.course import labfile
 from autograder.course.late import Extension, LateRules
 from autograder.course.records import HandIn, Origin, Student
 from autograder.grading import late as late_rules
-from autograder.intake import extensions, extensions_csv
-from autograder.intake.extensions_csv import ExtensionError
+from autograder.intake import extensions
+from autograder.intake.extensions import ExtensionError
 
 DUE = "2026-10-12T23:59:00+08:00"
 LAB = "lab2_qwen3_block"
@@ -22,7 +22,7 @@ HEAD = "student_id,lab,days,until,reason\n"
 def read(folder: Path, text: str | bytes) -> tuple[Extension, ...]:
     path = folder / "extensions.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return extensions_csv.read(path, LAB, DUE)
+    return extensions.read(path, LAB, DUE)
 
 
 def test_days_count_from_the_due_time_and_until_says_its_own(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_line_may_say_when_a_hand_in_came(tmp_path: Path) -> None:
 
 def test_a_file_that_is_absent_or_not_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(ExtensionError, match="No such file"):
-        extensions_csv.read(tmp_path / "no.csv", LAB, DUE)
+        extensions.read(tmp_path / "no.csv", LAB, DUE)
     with pytest.raises(ExtensionError, match="not text"):
         read(tmp_path, b"student_id\n\xff\xff\x00")
 

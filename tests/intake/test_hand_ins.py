@@ -16,8 +16,10 @@ import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Lab, Limits, Submission, Text
-from autograder.intake import Entry, SourceError, find, read
-from autograder.intake.student_ids import safe_id, unique_ids
+from autograder.intake.listing import SourceError, find
+from autograder.intake.names import safe_id, unique_ids
+from autograder.intake.reading import read
+from autograder.intake.tree import Entry
 
 TITLE = Text("Lab", "实验")
 LAB = Lab("lab2", Path("lab2"), TITLE, ("attention.py", "mlp.py"), (), (), Limits(), ())

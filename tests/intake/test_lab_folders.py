@@ -9,7 +9,8 @@ import pytest
 
 from autograder.course import labfile
 from autograder.course.records import Submission
-from autograder.intake import find, read, survey
+from autograder.intake.listing import find, survey
+from autograder.intake.reading import read
 from tests.archives import every_way, keys, laid, placed, under, zipped
 
 LAB2 = labfile.load(labfile.find_lab("2"))

@@ -8,8 +8,9 @@ import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Origin, Student
-from autograder.intake import find, roster
-from autograder.intake.entry import Entry
+from autograder.intake import roster
+from autograder.intake.listing import find
+from autograder.intake.tree import Entry
 from tests.archives import LAB, laid, placed, under
 
 CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Lab 2 (77),Final Score

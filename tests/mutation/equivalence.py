@@ -14,9 +14,9 @@ import torch
 
 from autograder.authoring.recording import Recording, content, hashed, state_of_ours, text_of
 from autograder.course.labfile import SOLUTIONS
-from autograder.course.load_lab import StudentModules, read_sources
 from autograder.course.records import Lab
 from autograder.reference.compare import LIMITS, difference
+from autograder.worker.loader import StudentModules, read_sources
 
 CASES = 200
 LIMIT = 1e-6  # relative, in float32; the grader lets 1e-5 pass

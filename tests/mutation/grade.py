@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autograder.authoring.answering import with_needs
-from autograder.authoring.recording import FOLDER, RecordedEngine
+from autograder.authoring.recording import FOLDER, RecordedEngine, with_needs
 from autograder.course.records import HandIn, Lab, Outcome
-from autograder.grading.prepare import hidden_cases
+from autograder.grading.hidden_cases import hidden_cases
 from tests.mutation.mutants import Mutant
 
 SECRET = b"a secret of the mutants"

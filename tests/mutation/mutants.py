@@ -15,7 +15,7 @@ from libcst.metadata import (
     PositionProvider,
 )
 
-from autograder.authoring import markers
+from autograder.authoring import stubs
 from tests.mutation.functions import Functions
 from tests.mutation.operators import changes
 from tests.mutation.scope import Scope, scope_of
@@ -97,7 +97,7 @@ def _exercises(text: str, name: str) -> dict[int, str]:
     """The exercise of every line that stands in a SOLUTION block, by line number."""
     lines: dict[int, str] = {}
     numbers = iter(enumerate(text.splitlines(), start=1))
-    for exercise, _, block in markers.blocks(text, name):
+    for exercise, _, block in stubs.blocks(text, name):
         begin = next(n for n, line in numbers if line.strip().startswith("# BEGIN SOLUTION"))
         lines |= {begin + 1 + i: exercise for i in range(len(block))}
     return lines

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.records import Lab
+from autograder.worker.loader import read_sources
 from tests.mutation import kept
 from tests.mutation.equivalence import unlike
 from tests.mutation.grade import survivors

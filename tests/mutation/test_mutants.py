@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.authoring import markers
+from autograder.authoring import stubs
 from autograder.course.labfile import LABS as LAB_FILES
 from autograder.course.records import Lab
 from tests.mutation import kept
@@ -74,8 +74,8 @@ def test_mutants_change_the_solution_and_nothing_else(lab: Lab) -> None:
     assert {mutant.file for mutant in mutants(lab)} == set(lab.files)
     assert {mutant.exercise for mutant in mutants(lab)} == set(hints)
     for mutant in mutants(lab)[::10]:
-        stub = markers.stub_of(mutant.text, mutant.file, hints)
-        assert stub == markers.stub_of(sources[mutant.file], mutant.file, hints)
+        stub = stubs.stub_of(mutant.text, mutant.file, hints)
+        assert stub == stubs.stub_of(sources[mutant.file], mutant.file, hints)
         assert mutant.before != mutant.after
         assert all(line in mutant.text for line in mutant.after.splitlines())
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.score import points_of
 from autograder.diagnosis import misconceptions
+from autograder.worker.loader import read_sources
 from tests.proof import other
 from tests.proof.combined import Judge, drawn, share
 from tests.proof.naming import hits, unnamed, wrongly_named

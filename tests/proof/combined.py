@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from autograder.authoring.answering import together, traces_of
 from autograder.authoring.place import Place
+from autograder.authoring.recording import together, traces_of
+from autograder.checks.plan import Plan, collect
 from autograder.course.records import Finding, HandIn, Outcome
 from autograder.diagnosis import bank as banks
 from autograder.diagnosis.bank import Bank
 from autograder.diagnosis.items import Trace
 from autograder.diagnosis.misconceptions import Entry
-from autograder.harness.collected import collect
-from autograder.harness.plan import Plan
 from tests.proof.naming import hits, named
 from tests.proof.subject import Subject
 

@@ -14,10 +14,11 @@ import torch
 from autograder.course import labfile
 from autograder.reference import cases
 from autograder.reference.cases import Case
+from autograder.sandbox.links import StudentError
 from autograder.sandbox.local import LocalTransport
-from autograder.sandbox.student import GivenConfig, Result, Student, StudentError
+from autograder.sandbox.student import GivenConfig, Result, Student
 from autograder.sandbox.transport import Sources
-from autograder.sandbox.wire import Tensor
+from autograder.wire.messages import Tensor
 
 PUBLIC = cases.load(labfile.find_lab("2") / "cases.safetensors")
 NARROW = ("bfloat16", "float16")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autograder.course.labfile import SOLUTIONS
 from autograder.diagnosis import misconceptions
-from autograder.diagnosis.patches import Entry, Patch
+from autograder.diagnosis.misconceptions import Entry, Patch
 
 FILES = ("attention.py", "mlp.py")
 SOLUTION = SOLUTIONS / "lab2_qwen3_block"

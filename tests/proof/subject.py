@@ -12,11 +12,11 @@ import pytest
 
 from autograder.authoring.recording import FOLDER, RecordedEngine
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.records import HandIn, Lab, Outcome
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.misconceptions import Entry
-from autograder.grading.prepare import hidden_cases
+from autograder.grading.hidden_cases import hidden_cases
+from autograder.worker.loader import read_sources
 
 HandIns = Mapping[str, Mapping[str, str]]  # text by file name, by name
 SECRET = b"the secret of the proofs"

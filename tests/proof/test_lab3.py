@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.course.load_lab import read_sources
 from autograder.course.records import CheckResult, Outcome
 from autograder.course.score import points_of
+from autograder.worker.loader import read_sources
 from tests.proof.subject import SUBJECTS
 
 SUBJECT = SUBJECTS["lab3"]

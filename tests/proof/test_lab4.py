@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
+from autograder.worker.loader import read_sources
 from tests.proof.subject import SUBJECTS
 
 LAB2, SUBJECT = SUBJECTS["lab2"], SUBJECTS["lab4"]

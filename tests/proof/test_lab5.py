@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
+from autograder.worker.loader import read_sources
 from tests.proof.subject import SUBJECTS
 
 SUBJECT = SUBJECTS["lab5"]

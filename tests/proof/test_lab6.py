@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.course.load_lab import read_sources
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, HandIn, Outcome
 from autograder.course.score import points_of
+from autograder.worker.loader import read_sources
 from tests.proof.subject import SUBJECTS
 
 SUBJECT = SUBJECTS["lab6"]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from autograder.course import labfile
-from autograder.course.load_lab import read_sources
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.misconceptions import Entry
+from autograder.worker.loader import read_sources
 from tests.proof.naming import unnamed, wrongly_named
 from tests.proof.subject import SUBJECTS, Subject, each_lab
 

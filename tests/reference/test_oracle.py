@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.reference import compat, hf, oracle
-from autograder.reference.compat import BASE, CASES, Case
+from autograder.reference import hf, oracle
 from labs.given.config import Qwen3Config
+from tools import compat
+from tools.compat import BASE, CASES, Case
 
 # hidden, layers, heads, kv heads, intermediate, tied; parameters, those outside the embeddings.
 PUBLISHED = {
@@ -221,7 +222,7 @@ def test_weights_under_wrong_names_are_refused() -> None:
 
 
 def test_the_reference_does_not_import_transformers() -> None:
-    code = "import sys, autograder.reference.compat; sys.exit('transformers' in sys.modules)"
+    code = "import sys, tools.compat; sys.exit('transformers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=compat.ROOT, check=False)
     assert done.returncode == 0
 

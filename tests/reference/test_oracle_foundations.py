@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from autograder.reference import hf, oracle
 from autograder.reference import oracle_foundations as foundations
-from autograder.reference.compat import BASE, errors
+from tools.compat import BASE, errors
 
 INFINITE, LEAST = float("inf"), torch.finfo(torch.float32).min
 TIGHT = 1e-12  # relative; both sides are float64

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.reference import compat, hf, oracle_model
-from autograder.reference.compat import BASE
+from autograder.reference import hf, oracle_model
 from labs.given.config import Qwen3Config
+from tools import compat
+from tools.compat import BASE
 
 ODD = replace(BASE, num_hidden_layers=3, hidden_size=72, tie_word_embeddings=False)
 CONFIGS = {"tied": replace(BASE, num_hidden_layers=2), "untied, odd sizes": ODD}

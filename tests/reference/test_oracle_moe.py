@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.course.labfile import SOLUTIONS
-from autograder.reference import compat_moe, oracle_moe, recipes
+from autograder.reference import oracle_moe, recipes
 from autograder.reference.cases import Case
 from autograder.reference.compare import LIMITS
-from autograder.reference.compat import errors
+from tools import compat
+from tools.compat import errors
 
 LIMIT = LIMITS["float32"]
 LAB = SOLUTIONS / "lab6_flash_moe"
@@ -50,16 +51,16 @@ def test_maximum_and_sum_make_a_softmax() -> None:
     assert [part.tolist() for part in nothing] == [[-torch.inf] * 2, [0.0] * 2]
 
 
-@pytest.mark.parametrize("name", compat_moe.BLOCKS)
+@pytest.mark.parametrize("name", compat.BLOCKS)
 def test_the_block_and_its_loss_are_those_of_transformers(name: str) -> None:
-    for what, theirs, ours in compat_moe.compare(compat_moe.BLOCKS[name]):
+    for what, theirs, ours in compat.compare_moe(compat.BLOCKS[name]):
         tensor, token = errors(theirs, ours)
         assert tensor <= LIMIT.tensor, what
         assert token <= LIMIT.token, what
 
 
 def test_blocks_that_differ_are_not_called_equal() -> None:
-    weights, x = compat_moe.draw(compat_moe.Block(norm=True))
+    weights, x = compat.draw(compat.Block(norm=True))
     plain, normed = (oracle_moe.sparse_moe(weights, x, 3, norm=norm)[0] for norm in (False, True))
     assert errors(plain, normed)[0] > 0.1
 

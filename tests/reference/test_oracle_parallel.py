@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.reference import compat, hf, oracle, oracle_parallel
-from autograder.reference.compat import BASE
+from autograder.reference import hf, oracle, oracle_parallel
 from labs.given.config import Qwen3Config
+from tools import compat
+from tools.compat import BASE
 
 CONFIGS = {
     "groups of 3": replace(BASE, num_attention_heads=12, num_key_value_heads=4),

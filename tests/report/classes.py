@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from autograder.course.late import Lateness
 from autograder.course.records import (
     Certainty,
     Check,
@@ -16,7 +17,6 @@ from autograder.course.records import (
     HandIn,
     Isolation,
     Lab,
-    Lateness,
     Limits,
     Message,
     Misconception,
@@ -27,8 +27,7 @@ from autograder.course.records import (
 )
 from autograder.report import dashboard
 from autograder.report.class_mistakes import Mistakes
-from autograder.report.glance import Glance
-from autograder.report.one_pass import look
+from autograder.report.class_summary import Glance, look
 
 # What a student could try in every field that is theirs.
 HOSTILE = (

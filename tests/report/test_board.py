@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course import asked, labfile
+from autograder.course import labfile, suggestions
 from autograder.course.records import (
     CheckResult,
     ClassRecord,
@@ -20,11 +20,11 @@ from autograder.course.records import (
     Message,
     Outcome,
 )
-from autograder.report import board, terminal
+from autograder.report import scoreboard, terminal
 from autograder.report.escape import folded, width
 from autograder.report.next_step import command_of
-from autograder.report.overview import LabRow, overview
-from autograder.report.rows import rows_of
+from autograder.report.scoreboard import LabRow, overview
+from autograder.report.view import rows_of
 
 LAB = labfile.load(labfile.find_lab("2"))
 NAMES = tuple(check.name for check in LAB.checks)
@@ -55,7 +55,7 @@ def of(*exercises: str) -> list[str]:
 
 
 def shown(results: dict[str, CheckResult], *, only: tuple[str, ...] = NAMES, **more: object) -> str:
-    return board.scoreboard(record(results), only, "en", **more)[0]  # type: ignore[arg-type]
+    return scoreboard.scoreboard(record(results), only, "en", **more)[0]  # type: ignore[arg-type]
 
 
 def test_half_a_lab_takes_fewer_than_25_lines_whatever_was_printed() -> None:
@@ -70,7 +70,7 @@ def test_half_a_lab_takes_fewer_than_25_lines_whatever_was_printed() -> None:
     assert len(text.splitlines()) < 25
     # What was cut is not the place, the last print or the way on.
     assert "attention.py:7  x = y" in text and "print 29" in text
-    assert f"next: {asked.command('test')} --lab 2 -k repeat_kv" in text
+    assert f"next: {suggestions.command('test')} --lab 2 -k repeat_kv" in text
     assert all(width(line) <= 80 for line in text.splitlines() if "autograder" not in line)
 
 
@@ -121,12 +121,12 @@ def test_after_the_last_exercise_the_whole_lab_comes_and_then_the_next_lab() -> 
     last = LAB.exercises[-1].id.split(".")[1]
     first = LAB.exercises[0].id.split(".")[1]
     some = shown({}, only=tuple(of(last)), following="3").splitlines()
-    assert f"next: {asked.command('test')} --lab 2" in some
+    assert f"next: {suggestions.command('test')} --lab 2" in some
     before = shown({}, only=tuple(of(first)), following="3")
     assert f"-k {LAB.exercises[1].id.split('.')[1]}" in before
-    assert f"next: {asked.command('test')} --lab 3" in shown({}, following="3").splitlines()
+    assert f"next: {suggestions.command('test')} --lab 3" in shown({}, following="3").splitlines()
     # Behind the last lab all of them are looked at.
-    assert f"next: {asked.command('test')}" in shown({}).splitlines()
+    assert f"next: {suggestions.command('test')}" in shown({}).splitlines()
 
 
 def test_the_hidden_cases_of_the_whole_lab_are_not_said_of_a_part() -> None:
@@ -137,7 +137,7 @@ def test_the_hidden_cases_of_the_whole_lab_are_not_said_of_a_part() -> None:
 def test_the_number_of_hidden_cases_is_told_where_it_is_known() -> None:
     assert "the grader also runs 31 hidden cases" in " ".join(shown({}, hidden=31).split())
     assert "the grader also runs hidden cases" in " ".join(shown({}).split())
-    chinese = board.scoreboard(record({}), NAMES, "zh", hidden=31)[0]
+    chinese = scoreboard.scoreboard(record({}), NAMES, "zh", hidden=31)[0]
     assert "还会运行 31 个隐藏用例" in chinese
 
 
@@ -202,7 +202,7 @@ def test_all_labs_begin_with_the_one_that_is_under_way() -> None:
     text = overview([LabRow(lab1, ()), LabRow(LAB, rows)], "en")
     assert "LAB=1  Foundations" in text and "not started (8 exercises)" in text
     assert "8 of 9 exercises pass" in text
-    assert f"next: {asked.command('test')} --lab 2" in text
+    assert f"next: {suggestions.command('test')} --lab 2" in text
     nothing = overview([LabRow(lab1, ()), LabRow(LAB, ())], "en")
     assert "as it should be" in nothing and "test --lab 1" in nothing
     done = overview([LabRow(LAB, tuple(rows_of(record({}), NAMES)))], "zh")
@@ -217,31 +217,31 @@ def test_a_command_can_be_typed_where_it_is_read(
     python.symlink_to(sys.executable)
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setenv("PATH", "/nowhere")
-    assert asked.command("report", "a b") == f"'{python}' -m autograder report 'a b'"
+    assert suggestions.command("report", "a b") == f"'{python}' -m autograder report 'a b'"
     monkeypatch.chdir(tmp_path)
-    assert asked.command("test") == "'my own/bin/python' -m autograder test"
-    done = subprocess.run([*shlex.split(asked.command("test"))[:1], "-c", ""])
+    assert suggestions.command("test") == "'my own/bin/python' -m autograder test"
+    done = subprocess.run([*shlex.split(suggestions.command("test"))[:1], "-c", ""])
     assert done.returncode == 0
     monkeypatch.setenv("PATH", str(python.parent))
-    assert asked.command("test") == "python -m autograder test"
+    assert suggestions.command("test") == "python -m autograder test"
 
 
 def test_commands_repeat_what_the_command_line_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AUTOGRADER_MAKE", raising=False)
-    set_by = asked.ASKED.set(asked.Asked(lab="2", folder="my files", language="zh"))
+    set_by = suggestions.ASKED.set(suggestions.Asked(lab="2", folder="my files", language="zh"))
     try:
         here = command_of("2", "test", "mlp")
-        assert here == f"{asked.command('test')} --lab 2 -k mlp --folder 'my files' --lang zh"
+        assert here == f"{suggestions.command('test')} --lab 2 -k mlp --folder 'my files' --lang zh"
         # The files of another lab lie elsewhere, and spot needs none.
-        assert command_of("3", "test") == f"{asked.command('test')} --lab 3 --lang zh"
+        assert command_of("3", "test") == f"{suggestions.command('test')} --lab 3 --lang zh"
         assert "--folder" not in command_of("2", "spot")
         monkeypatch.setenv("AUTOGRADER_MAKE", "LAB_LANG=zh")
         assert command_of("2", "test") == "make test LAB=2 LAB_LANG=zh"
     finally:
-        asked.ASKED.reset(set_by)
+        suggestions.ASKED.reset(set_by)
 
 
 @pytest.mark.parametrize("name", ["2", "lab2", "lab2_qwen3_block"])
 def test_a_lab_has_one_number_under_all_its_names(name: str) -> None:
-    assert asked.number(name) == "2"
-    assert asked.number("") == asked.number("mine") == ""
+    assert suggestions.number(name) == "2"
+    assert suggestions.number("") == suggestions.number("mine") == ""

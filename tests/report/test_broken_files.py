@@ -7,21 +7,14 @@ from typing import Any
 
 import pytest
 
-from autograder.course.records import (
-    LANGUAGES,
-    CheckResult,
-    Frame,
-    HandIn,
-    Lateness,
-    Message,
-    Outcome,
-)
+from autograder.course.late import Lateness
+from autograder.course.records import LANGUAGES, CheckResult, Frame, HandIn, Message, Outcome
 from autograder.exports import gradescope
-from autograder.exports.checks import check_lines
-from autograder.report import dashboard_parts, html, markdown
+from autograder.exports.junit import check_lines
+from autograder.report import dashboard, student_pages
 from autograder.report.broken_files import broken_files
 from autograder.report.class_mistakes import survey
-from autograder.report.glance import Glance
+from autograder.report.class_summary import Glance
 from tests.report import classes
 from tests.report.test_dashboard import Elements
 from tests.report.test_report import ALL_PASSED, LAB, record
@@ -42,7 +35,7 @@ OTHERS = [
     Message("check.wrong_lab", {"file": "attention.py", "lab": "lab3_kv_cache"}),
     Message("check.empty_file", {"file": "attention.py"}),
 ]
-RENDERERS = [markdown.student, html.student]
+RENDERERS = [student_pages.student_markdown, student_pages.student_html]
 
 
 def without_attention(message: Message, outcome: Outcome = Outcome.FAILED, **more: Any) -> HandIn:
@@ -95,7 +88,7 @@ def test_what_builds_on_a_file_depends_on_it_and_one_cause_shows_once() -> None:
 def test_a_report_says_it_once_and_as_the_next_step(make: Any, language: str) -> None:
     hand_in = without_attention(IMPORT, frames=(Frame("attention.py", 37, "<module>", "tensor"),))
     page = make(record(hand_in), hand_in, language)
-    text = Elements(page).text if make is html.student else page
+    text = Elements(page).text if make is student_pages.student_html else page
     assert WHERE[language] in text and text.count("NameError") == 1
     points = {
         "en": ("60 points depend on it", "60 points to gain"),
@@ -119,7 +112,7 @@ def test_other_systems_get_every_check() -> None:
 
 def test_what_could_not_be_read_is_no_step_of_the_student() -> None:
     hand_in = without_attention(OTHERS[0], Outcome.NOT_GRADED)
-    page = markdown.student(record(hand_in), hand_in, "en")
+    page = student_pages.student_markdown(record(hand_in), hand_in, "en")
     assert "a person decides about the other points" in page and "60 points depend" in page
 
 
@@ -138,7 +131,7 @@ def test_the_class_is_told_of_files_apart() -> None:
     glance = Glance(one)
     for each in made.hand_ins:
         glance.take(each)
-    rows = dashboard_parts.exercises(one, glance, range(6), "en")
+    rows = dashboard.exercise_rows(one, glance, range(6), "en")
     counted = [(check.passed, check.wrong) for each in rows for check in each.checks]
     assert counted == [(2, 1), (2, 1), (1, 2), (2, 1), (2, 1), (2, 1)]
     text = Elements(classes.page(made)).text

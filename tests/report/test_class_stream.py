@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from autograder.cli import again
 from autograder.cli.main import main
 from autograder.course.records import HandIn
-from autograder.report import class_stream
+from autograder.grading import rescore
+from autograder.report import class_file
 from autograder.report.write import class_files
 from tests.report import classes
 
@@ -47,7 +47,7 @@ def test_a_class_is_never_in_memory_whole(
 ) -> None:
     alive: set[int] = set()
     read, most = 0, 0
-    parse = class_stream.hand_in_from_plain
+    parse = class_file.hand_in_from_plain
 
     def counted(data: Any) -> HandIn:
         nonlocal read, most
@@ -58,7 +58,7 @@ def test_a_class_is_never_in_memory_whole(
         most = max(most, len(alive))
         return made
 
-    monkeypatch.setattr(class_stream, "hand_in_from_plain", counted)
+    monkeypatch.setattr(class_file, "hand_in_from_plain", counted)
     names = {"OUT": str(out), "BOOK": str(out.parent / "book.csv")}
     assert main([names.get(word, word) for word in command]) in (0, 1)
     # Before `rescore` writes, it looks who is meant by names, and who has no kept outputs.
@@ -68,9 +68,9 @@ def test_a_class_is_never_in_memory_whole(
 
 def test_a_class_that_is_judged_again_waits_on_disk(out: Path, tmp_path: Path) -> None:
     lab = classes.lab(6)
-    made = class_stream.read(out).hand_ins
+    made = class_file.read(out).hand_ins
     with (tmp_path / "room").open("wb+") as room:
-        judged = again._Judged(room)
+        judged = rescore._Judged(room)
         for old in (made[2], made[0]):
             judged.take(lab, old.student, replace(old, results=old.results[:1]))
         for place, count in ((0, 1), (1, 6), (2, 1)):

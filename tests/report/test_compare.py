@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from autograder.cli.main import main
+from autograder.course.late import Lateness
 from autograder.course.records import (
     LANGUAGES,
     Certainty,
@@ -17,16 +18,16 @@ from autograder.course.records import (
     ClassRecord,
     Finding,
     HandIn,
-    Lateness,
     Misconception,
     Outcome,
     Override,
     Text,
 )
-from autograder.report import class_stream, compare_text
+from autograder.report import class_file
+from autograder.report import compare as report_compare
+from autograder.report.class_file import to_json
 from autograder.report.compare import Comparison, compare
 from autograder.report.escape import width
-from autograder.report.record import to_json
 from autograder.report.write import class_files
 from tests.report.test_report import ALL_PASSED, CLASS, LAB, MIXED, record
 
@@ -52,7 +53,7 @@ WORSE = with_outcome(with_outcome(ALL_PASSED, "gqa", Outcome.FAILED), "mask", Ou
 def test_the_same_class_is_the_same() -> None:
     found = both(CLASS, CLASS)
     assert found.same and not found.by_check()
-    assert "same for every student" in compare_text.text(found, "en")
+    assert "same for every student" in report_compare.text(found, "en")
 
 
 def test_outcomes_that_changed_are_told_by_student_and_by_check() -> None:
@@ -65,17 +66,17 @@ def test_outcomes_that_changed_are_told_by_student_and_by_check() -> None:
         ("gqa", Outcome.PASSED, Outcome.FAILED),
     )
     assert found.by_check()["gqa", Outcome.PASSED, Outcome.FAILED] == 1
-    page = compare_text.text(found, "en")
+    page = report_compare.text(found, "en")
     assert "passed -> failed: “mask x”, “gqa x”" in page
     assert "stayed as they were: 1." in page
-    assert "通过 -> 未通过" in compare_text.text(found, "zh")
+    assert "通过 -> 未通过" in report_compare.text(found, "zh")
 
 
 def test_new_and_missing_students_are_named_with_their_points() -> None:
     found = both(record(ALL_PASSED), record(MIXED))
     assert found.new == ((MIXED.student, found.new[0][1]),)
     assert [student for student, _ in found.gone] == [ALL_PASSED.student]
-    page = compare_text.text(found, "en")
+    page = report_compare.text(found, "en")
     assert "Only in the second (1): li_wei (20?)" in page
     assert "Only in the first (1): 王伟 (100)" in page
 
@@ -87,8 +88,8 @@ def test_points_of_the_lab_and_decisions_are_differences() -> None:
     found = both(CLASS, replace(CLASS, lab=lab))
     (change,) = found.points
     assert (change.check, change.before, change.after) == ("norm", 20, 5)
-    assert "  20 -> 5    norm x" in compare_text.text(found, "en")
-    assert "no outcome changed, only points" in compare_text.text(found, "en")
+    assert "  20 -> 5    norm x" in report_compare.text(found, "en")
+    assert "no outcome changed, only points" in report_compare.text(found, "en")
 
     decided = replace(MIXED, overrides=(Override(MIXED.student, "gqa", 7, "why", "Li"),))
     (changed,) = both(record(MIXED), record(decided)).changed
@@ -99,32 +100,35 @@ def test_mistakes_that_are_named_otherwise_are_a_difference() -> None:
     named = replace(MIXED, findings=(Finding(("lab2.rope",), Certainty.NAMED, (SIGN,)),))
     found = both(record(MIXED), record(named))
     assert found.changed[0].gained == (SIGN,) and not found.changed[0].lost
-    assert "recognised now: “a swapped sign”" in compare_text.text(found, "en")
+    assert "recognised now: “a swapped sign”" in report_compare.text(found, "en")
     assert both(record(named), record(MIXED)).changed[0].lost == (SIGN,)
-    assert compare_text.plain(found)["changed"][0]["mistakes"] == {"before": [], "after": ["sign"]}
+    assert report_compare.plain(found)["changed"][0]["mistakes"] == {
+        "before": [],
+        "after": ["sign"],
+    }
 
 
 def test_what_it_was_graded_with_explains_and_is_no_difference() -> None:
     newer = replace(CLASS, versions={**CLASS.versions, "torch": "9.9"}, hidden_cases=1)
     found = both(CLASS, newer)
     assert found.same
-    page = " ".join(compare_text.text(found, "en").split())
+    page = " ".join(report_compare.text(found, "en").split())
     assert "torch 2.13.0 -> 9.9; hidden cases 37 -> 1" in page
-    assert "隐藏用例 37 -> 1" in compare_text.text(found, "zh")
+    assert "隐藏用例 37 -> 1" in report_compare.text(found, "zh")
 
 
 def test_what_lateness_costs_is_a_difference() -> None:
     late = replace(ALL_PASSED, lateness=Lateness("2026-11-20T12:00:00+08:00", days=1, percent=10))
     found = both(record(ALL_PASSED), record(late))
     assert found.changed[0].after.penalty == 10
-    assert "points off for lateness: 0 -> 10" in compare_text.text(found, "en")
+    assert "points off for lateness: 0 -> 10" in report_compare.text(found, "en")
 
 
 def test_other_files_are_told() -> None:
     again = replace(WORSE, digests={"mlp.py": "changed"})
     (changed,) = both(record(ALL_PASSED), record(again)).changed
     assert changed.new_files
-    assert "other files were handed in" in compare_text.text(
+    assert "other files were handed in" in report_compare.text(
         both(record(ALL_PASSED), record(again)), "en"
     )
 
@@ -134,8 +138,8 @@ def test_lines_fit_and_columns_align(language: str) -> None:
     odd = "很长的名字" * 20
     many = [replace(ALL_PASSED, student=f"{odd}{n}\x1b[31m") for n in range(30)]
     worse = [replace(WORSE, student=one.student) for one in many]
-    page = compare_text.text(both(record(*many), record(*worse)), language)
-    assert all(width(line) <= compare_text.MAX_WIDTH for line in page.splitlines())
+    page = report_compare.text(both(record(*many), record(*worse)), language)
+    assert all(width(line) <= report_compare.MAX_WIDTH for line in page.splitlines())
     assert "\x1b" not in page
     rows = [line for line in page.splitlines() if line.startswith("很长")]
     assert len({width(row.split("100", 1)[0]) for row in rows}) == 1 and len(rows) == 30
@@ -166,7 +170,7 @@ def test_the_status_is_that_of_diff(
     assert "passed -> failed" in capsys.readouterr().out
     assert main(["compare", a, b, "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
-    assert data["schema"] == compare_text.SCHEMA and not data["same"]
+    assert data["schema"] == report_compare.SCHEMA and not data["same"]
     assert data["changed"][0]["checks"][0] == {
         "check": "mask",
         "before": "passed",
@@ -212,7 +216,7 @@ def test_hand_ins_are_read_one_by_one(folders: tuple[Path, Path]) -> None:
     place = next(n for n, line in enumerate(lines) if '"student"' in line)
     lines.insert(place + 1, "this is damaged\n")
     path.write_text("".join(lines), encoding="utf-8")
-    _, hand_ins = class_stream.opened(folders[0])
+    _, hand_ins = class_file.opened(folders[0])
     assert next(hand_ins) == MIXED
     with pytest.raises(ValueError, match=r"hand_ins\[1\]"):
         next(hand_ins)
@@ -222,5 +226,5 @@ def test_hand_ins_are_read_one_by_one(folders: tuple[Path, Path]) -> None:
 def test_a_file_that_is_formatted_otherwise_is_read_too(tmp_path: Path, indent: int | None) -> None:
     text = json.dumps(to_json(CLASS), indent=indent, ensure_ascii=False)
     (tmp_path / "class.json").write_text(text, encoding="utf-8")
-    head, hand_ins = class_stream.opened(tmp_path)
+    head, hand_ins = class_file.opened(tmp_path)
     assert head.lab.name == LAB.name and tuple(hand_ins) == CLASS.hand_ins

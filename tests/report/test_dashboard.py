@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 
 from autograder.cli.main import main
+from autograder.course.late import Lateness
 from autograder.course.records import (
     LANGUAGES,
     CheckResult,
     HandIn,
-    Lateness,
     Message,
     Origin,
     Outcome,
     Override,
     Student,
 )
-from autograder.report import dashboard_cells, redacted
-from autograder.report.glance import CELLS, Glance
+from autograder.report import class_summary, dashboard
+from autograder.report.class_summary import CELLS, Glance
 from autograder.report.view import GLYPHS
 from autograder.report.write import OVERVIEW, class_files
 from tests.report import classes
@@ -179,7 +179,7 @@ def test_a_reason_without_room_is_left_out_and_said() -> None:
     ]
     page = classes.page(classes.of(one, *made))
     kept = page.count("<li id=f")
-    assert 0 < kept * 200 < dashboard_cells.REASONS
+    assert 0 < kept * 200 < dashboard.REASONS
     assert (
         f"{3600 - kept} rarer reasons stand in the students' reports only." in Elements(page).text
     )
@@ -281,29 +281,29 @@ def _with_text(text: str, number: int) -> HandIn:
 def test_what_a_student_wrote_can_be_covered_and_the_rest_is_told() -> None:
     case = {"en": "a batch of 2", "zh": "批大小 2"}
     values = {"type": "ValueError", "text": "I am Alice", "case": case}
-    told = redacted.private(Message("check.exception", values), "en", ())
-    page = str(redacted.marked_up(told))
+    told = class_summary.private(Message("check.exception", values), "en", ())
+    page = str(class_summary.marked_up(told))
     assert page == (
         "your code raised <b>…</b><i>ValueError</i>: <b>…</b><i>I am Alice</i> (a batch of 2)."
     )
     shape = Message("check.shape", {"what": case, "got": (2, 3), "want": (3, 2), "case": case})
-    assert "<i>" not in redacted.marked_up(redacted.private(shape, "en", ()))
+    assert "<i>" not in class_summary.marked_up(class_summary.private(shape, "en", ()))
     file = Message("check.syntax", {"file": "attention.py", "text": "<x>", "line": 3})
-    covered = str(redacted.marked_up(redacted.private(file, "en", {"attention.py"})))
+    covered = str(class_summary.marked_up(class_summary.private(file, "en", {"attention.py"})))
     assert covered.startswith("attention.py cannot") and "<i>&lt;x&gt;</i>" in covered
 
 
 def test_no_number_is_cut_in_its_middle() -> None:
-    start = "x" * (redacted.LENGTH - 8)
-    assert redacted._cut(f"{start} 0.0343017 more") == f"{start} …"
-    assert redacted._cut(f"{start} 1 word more") == f"{start} 1 word…"
+    start = "x" * (class_summary.LENGTH - 8)
+    assert class_summary._cut(f"{start} 0.0343017 more") == f"{start} …"
+    assert class_summary._cut(f"{start} 1 word more") == f"{start} 1 word…"
 
 
 def test_a_sentence_that_is_cut_stays_whole_as_markup() -> None:
     for length in range(150, 260):
         values = {"type": "x" * length, "text": "y" * 50, "case": {"en": "a", "zh": "b"}}
-        told = redacted.private(Message("check.exception", values), "en", ())
-        page = str(redacted.marked_up(told))
+        told = class_summary.private(Message("check.exception", values), "en", ())
+        page = str(class_summary.marked_up(told))
         assert page.count("<i>") == page.count("</i>") == page.count("<b>")
         assert not {"\x01", "\x02"} & set(page)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from autograder.course.records import LANGUAGES, ClassRecord
-from autograder.report import html
+from autograder.report import student_pages
 from tests.report import classes
 from tests.report.test_dashboard import _with_text
 from tests.report.test_report import CLASS, MIXED, record
@@ -84,7 +84,7 @@ def written(folder: Path, record: ClassRecord, language: str = "en") -> Path:
 
 def report(folder: Path, language: str) -> Path:
     path = folder / f"report.{language}.html"
-    path.write_text(html.student(CLASS, MIXED, language), encoding="utf-8")
+    path.write_text(student_pages.student_html(CLASS, MIXED, language), encoding="utf-8")
     return path
 
 

@@ -11,15 +11,15 @@ import pytest
 
 from autograder.course.late import Extension, Lateness, LateRules
 from autograder.course.records import ClassRecord, HandIn, Origin
-from autograder.report import csv_scores, html, markdown
-from autograder.report.record import from_json, text_of, to_json
+from autograder.report import student_pages, write
+from autograder.report.class_file import from_json, text_of, to_json
 from autograder.report.table import class_table
 from tests.report.test_report import ALL_PASSED, CLASS, MIXED
 
 DUE = "2026-10-12T23:59:00+08:00"
 RULES = LateRules(DUE, 15, 10, 5, "+08:00", (Extension("s1", DUE, "a private reason"),))
 TWO_DAYS = Lateness(DUE, days=2, percent=20)
-RENDERERS = [markdown.student, html.student]
+RENDERERS = [student_pages.student_markdown, student_pages.student_html]
 
 
 def a_class(hand_in: HandIn, lateness: Lateness | None) -> ClassRecord:
@@ -33,7 +33,7 @@ def text(made: ClassRecord, make: object, language: str) -> str:
 
 
 def row(made: ClassRecord) -> dict[str, str]:
-    (only,) = csv.DictReader(io.StringIO(csv_scores.scores(made)))
+    (only,) = csv.DictReader(io.StringIO(write.scores(made)))
     return only
 
 
@@ -68,7 +68,7 @@ def test_in_time_nothing_is_said_but_when_it_was_due(make: object) -> None:
     assert (
         "late"
         not in english.replace(".late {", "").lower().partition("</style>")[2]
-        + (english if make is markdown.student else "").lower()
+        + (english if make is student_pages.student_markdown else "").lower()
     )
 
 
@@ -109,7 +109,7 @@ def test_a_time_that_a_person_has_entered_is_shown() -> None:
     late = replace(TWO_DAYS, told_by_hand="2026-10-14T12:00:00+08:00")
     made = a_class(ALL_PASSED, late)
     assert row(made)["timestamp"] == late.told_by_hand
-    assert f"submitted at {late.told_by_hand}" in text(made, markdown.student, "en")
+    assert f"submitted at {late.told_by_hand}" in text(made, student_pages.student_markdown, "en")
 
 
 def test_the_table_names_the_days_and_what_counts() -> None:

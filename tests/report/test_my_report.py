@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli import machine_parts, my_report, own_numbers
+from autograder.cli import my_report, own_numbers
+from autograder.cli.my_report import BLOCKS, filled
 from autograder.course import labfile
-from autograder.course.answer_fields import fields
 from autograder.course.labfile import ROOT
+from autograder.course.quantity import fields
 from autograder.course.records import CheckResult, ClassRecord, HandIn, Isolation, Lab, Outcome
-from autograder.report import charts
-from autograder.report.machine_blocks import BLOCKS, filled
 from labs.given.config import Qwen3Config
 
 TEMPLATES = [ROOT / name for name in my_report.TEMPLATES.values()]
@@ -78,7 +77,7 @@ def passing(lab: Lab, folder: Path) -> ClassRecord:
 def counted() -> str:
     """What the solution's own functions count; it costs an import of torch."""
     solution = labfile.SOLUTIONS / "lab2_qwen3_block"
-    return machine_parts._output([sys.executable, "-m", machine_parts.OWN_NUMBERS, str(solution)])
+    return my_report._output([sys.executable, "-m", my_report.OWN_NUMBERS, str(solution)])
 
 
 @pytest.fixture
@@ -88,9 +87,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = counted()
 
     def output(command: list[str]) -> str:
-        return numbers if machine_parts.OWN_NUMBERS in command else "Call me Ishmael"
+        return numbers if my_report.OWN_NUMBERS in command else "Call me Ishmael"
 
-    monkeypatch.setattr(machine_parts, "_output", output)
+    monkeypatch.setattr(my_report, "_output", output)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -121,19 +120,19 @@ def test_the_report_is_begun_and_filled_in(
 def test_nothing_is_begun_and_that_is_said(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_parts, "begun", lambda lab: False)
+    monkeypatch.setattr(my_report, "begun", lambda lab: False)
     assert my_report.run("", tmp_path, "en") == 0
     text = (tmp_path / my_report.FILE).read_text(encoding="utf-8")
     assert "No lab is begun yet." in text and "No pictures yet" in text
-    assert not (tmp_path / machine_parts.FIGURES).exists()
+    assert not (tmp_path / my_report.FIGURES).exists()
 
 
 def test_own_functions_that_break_cost_their_pictures_alone(tmp_path: Path) -> None:
     lab = labfile.load(labfile.find_lab("2"))
     for name in lab.files:
         shutil.copy(lab.folder / name, tmp_path)
-    command = [sys.executable, "-m", machine_parts.OWN_NUMBERS, str(tmp_path)]
-    assert machine_parts._output(command) == ""
+    command = [sys.executable, "-m", my_report.OWN_NUMBERS, str(tmp_path)]
+    assert my_report._output(command) == ""
 
 
 # ------------------------------------------------------------------------------ the pictures
@@ -163,10 +162,10 @@ def _parameters(c: Qwen3Config) -> int:
 
 def test_charts_are_pictures_whatever_their_words() -> None:
     drawn = (
-        charts.shares('<b>"&', [("1", 0, 100), ("2 <", 100, 100)]),
-        charts.lines("t", "x", {"a": [(0, 0), (2, 4)], "b": [(0, 0), (2, 1)]}),
-        charts.stacks("t", {"8B": {"mlp": 3.0, "head": 1.0}, "none": {}}),
-        charts.lines("t", "x", {}),
+        my_report.shares('<b>"&', [("1", 0, 100), ("2 <", 100, 100)]),
+        my_report.lines("t", "x", {"a": [(0, 0), (2, 4)], "b": [(0, 0), (2, 1)]}),
+        my_report.stacks("t", {"8B": {"mlp": 3.0, "head": 1.0}, "none": {}}),
+        my_report.lines("t", "x", {}),
     )
     for text in drawn:
         assert ElementTree.fromstring(text).tag.endswith("svg")

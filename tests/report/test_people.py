@@ -11,8 +11,8 @@ import pytest
 
 from autograder.course.records import ClassRecord, HandIn, Origin, Override, Student
 from autograder.course.score import needs_human, score_of
-from autograder.report import csv_scores, html, markdown
-from autograder.report.record import from_json, to_json
+from autograder.report import student_pages, write
+from autograder.report.class_file import from_json, to_json
 from autograder.report.table import class_table
 from tests.report.test_report import ALL_PASSED, CLASS, LAB, MIXED
 
@@ -23,7 +23,7 @@ ORIGIN = Origin(
     late=True,
     attempt=3,
 )
-RENDERERS = [markdown.student, html.student]
+RENDERERS = [student_pages.student_markdown, student_pages.student_html]
 
 
 def a_class(hand_in: HandIn) -> ClassRecord:
@@ -31,7 +31,7 @@ def a_class(hand_in: HandIn) -> ClassRecord:
 
 
 def rows(record: ClassRecord) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_scores.scores(record))))
+    return list(csv.DictReader(io.StringIO(write.scores(record))))
 
 
 def decided(hand_in: HandIn, check: str, points: int, reason: str = "right after all") -> HandIn:
@@ -97,8 +97,10 @@ def test_names_and_reasons_are_text(attack: str) -> None:
     origin = replace(ORIGIN, students=(Student(attack, attack, attack),) * 2)
     hand_in = replace(decided(MIXED, check, 0, attack), origin=origin)
     record = replace(a_class(hand_in), missing=(Student(attack, attack, attack),))
-    assert "<script>x" not in html.student(record, hand_in, "en")
-    assert "\x1b" not in markdown.student(record, hand_in, "en") + class_table(record, "en")
+    assert "<script>x" not in student_pages.student_html(record, hand_in, "en")
+    assert "\x1b" not in student_pages.student_markdown(record, hand_in, "en") + class_table(
+        record, "en"
+    )
     for row in rows(record):
         assert not any(cell.startswith(("=", "\x1b")) for cell in row.values())
 

@@ -27,14 +27,14 @@ from autograder.course.records import (
     Student,
     Text,
 )
-from autograder.report import class_mistakes_text, escape, html, markdown, write
-from autograder.report.class_lines import whose
+from autograder.report import class_mistakes, escape, student_pages, write
+from autograder.report.class_file import whose
 from autograder.report.class_mistakes import Mistakes, revealing, survey
-from autograder.report.one_pass import look
+from autograder.report.class_summary import look
 from autograder.report.table import ClassTable, class_table
 from tests.report.test_report import CLASS, LAB, MIXED, Page, outside_code
 
-RENDERERS = [markdown.student, html.student]
+RENDERERS = [student_pages.student_markdown, student_pages.student_html]
 
 
 def mistake(name: str, group: str = "RoPE") -> Misconception:
@@ -141,19 +141,19 @@ def test_feedback_decides_how_much_is_told(make: Any, language: str) -> None:
 def test_what_is_not_ours_stays_text() -> None:
     odd = replace(NORM, name=Text("x ** i / d_ <i> a|b `c_d`", "零"))
     hand_in = replace(MIXED, findings=(replace(NAMED, misconceptions=(odd,)), UNKNOWN))
-    assert "<b>2</b>" not in html.student(CLASS, hand_in, "en")
-    text = markdown.student(CLASS, hand_in, "en")
+    assert "<b>2</b>" not in student_pages.student_html(CLASS, hand_in, "en")
+    text = student_pages.student_markdown(CLASS, hand_in, "en")
     assert "<b>2</b>" not in outside_code(text) and r"**x \*\* i / d\_ \<i\> a\|b `c_d`**." in text
-    page = html.student(CLASS, hand_in, "en")
+    page = student_pages.student_html(CLASS, hand_in, "en")
     assert "<b>x ** i / d_ &lt;i&gt; a|b <code>c_d</code></b>" in page
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_exercises_that_another_release_had_keep_their_id(language: str) -> None:
     finding = replace(NAMED, exercises=("lab2.rope", "lab2.gone"), checks=("gone",))
-    assert "lab2.gone" in shown(finding, markdown.student, language)
+    assert "lab2.gone" in shown(finding, student_pages.student_markdown, language)
     hand_in = replace(MIXED, findings=(finding,))
-    assert "gone" in class_mistakes_text.table(survey(a_class(hand_in)), language)
+    assert "gone" in class_mistakes.table(survey(a_class(hand_in)), language)
 
 
 # The class
@@ -189,7 +189,7 @@ PEOPLE = a_class(
 
 
 def rows(record: ClassRecord, language: str = "en") -> list[dict[str, str]]:
-    table = class_mistakes_text.table(survey(record), language)
+    table = class_mistakes.table(survey(record), language)
     return list(csv.DictReader(io.StringIO(table)))
 
 
@@ -233,14 +233,14 @@ def test_the_terminal_shows_ten_in_a_hundred_columns(language: str) -> None:
         for n in range(13)
         for m in range(n + 1)
     ]
-    lines = class_mistakes_text.lines(survey(a_class(*many)), language)
+    lines = class_mistakes.lines(survey(a_class(*many)), language)
     assert max(map(escape.width, lines)) <= 100
     told = [line for line in lines if re.match(r" +\d+ m\d\d ", line)]
     assert [line.split()[:2] for line in told] == [
         [str(n + 1), f"m{n:02}"] for n in range(12, 2, -1)
     ]
     assert any(re.search(r"\b3\b.*misconceptions\.md", line) for line in lines)
-    assert class_mistakes_text.lines(survey(a_class(HandIn("hal", PASSED))), language) == []
+    assert class_mistakes.lines(survey(a_class(HandIn("hal", PASSED))), language) == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

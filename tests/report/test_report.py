@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 import pytest
 
+from autograder.course.atomic import write_atomic
 from autograder.course.messages import catalogue
 from autograder.course.records import (
     FAMILIES,
@@ -32,10 +33,10 @@ from autograder.course.records import (
     Override,
     Text,
 )
-from autograder.report import csv_scores, escape, html, markdown, view
-from autograder.report.record import SCHEMA, from_json, to_json
+from autograder.report import escape, student_pages, view, write
+from autograder.report.class_file import SCHEMA, from_json, to_json
 from autograder.report.table import class_table
-from autograder.report.write import class_files, student_reports, write_atomic
+from autograder.report.write import class_files, student_reports
 
 CASE = {"en": "batch of 2", "zh": "批大小 2"}
 MISMATCH = Message(
@@ -199,7 +200,7 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_every_outcome_is_shown_with_glyph_word_and_reason(make: Any, language: str) -> None:
     page = make(CLASS, MIXED, language)
     for outcome in Outcome:
@@ -214,7 +215,7 @@ def test_every_outcome_is_shown_with_glyph_word_and_reason(make: Any, language: 
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_undecided_points_are_said_and_not_counted(make: Any, language: str) -> None:
     page = make(CLASS, MIXED, language)
     expected = {
@@ -227,14 +228,14 @@ def test_undecided_points_are_said_and_not_counted(make: Any, language: str) -> 
     assert {"en": "to be decided", "zh": "待定"}[language] not in whole
 
 
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_a_check_without_a_result_is_to_be_decided(make: Any) -> None:
     page = make(CLASS, HandIn("new", ()), "en")
     assert "0 of 0 gradable, 100 to be decided" in page
     assert "no record of this check" in page
 
 
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_hints_stand_where_the_work_did_not_pass(make: Any) -> None:
     page = make(CLASS, MIXED, "en")
     assert "Hint norm." not in page
@@ -245,7 +246,7 @@ def test_hints_stand_where_the_work_did_not_pass(make: Any) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_a_hidden_case_shows_no_data(make: Any, language: str) -> None:
     page = make(CLASS, MIXED, language)
     assert "SECRET" not in page
@@ -256,7 +257,7 @@ def test_a_hidden_case_shows_no_data(make: Any, language: str) -> None:
             assert "SECRET" not in make(CLASS, replace(MIXED, results=(result,)), language)
 
 
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_a_public_case_shows_traceback_and_the_last_prints(make: Any) -> None:
     prints = "".join(f"line {number}\n" for number in range(100))
     failed = replace(RESULTS["rope_angles"], prints=prints)
@@ -269,7 +270,7 @@ def test_a_public_case_shows_traceback_and_the_last_prints(make: Any) -> None:
     assert "line 69\n" not in page
 
 
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_isolation_versions_cases_and_totals(make: Any) -> None:
     page = make(CLASS, MIXED, "en")
     for text in ("strong", "rlimits, landlock, seccomp", "fork", "torch 2.13.0", "37 hidden"):
@@ -279,7 +280,7 @@ def test_isolation_versions_cases_and_totals(make: Any) -> None:
 
 
 def test_points_per_exercise_and_per_family() -> None:
-    text = markdown.student(CLASS, MIXED, "en")
+    text = student_pages.student_markdown(CLASS, MIXED, "en")
     assert "### The norm \\| part · 20 of 20 points" in text
     assert "### The rope \\| part · 0 of 40 points" in text
     assert "### The mlp \\| part · 0 of 20 gradable, 20 to be decided" in text
@@ -300,12 +301,12 @@ def test_every_family_has_a_name_in_both_languages() -> None:
 def test_a_message_of_another_release_is_said_to_be_so(language: str) -> None:
     for odd in (Message("check.no_such_key"), Message("check.shape", {"got": 1})):
         failed = replace(RESULTS["rope_angles"], message=odd)
-        page = markdown.student(CLASS, replace(MIXED, results=(failed,)), language)
+        page = student_pages.student_markdown(CLASS, replace(MIXED, results=(failed,)), language)
         assert odd.key.split(".")[1] in page
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_what_a_person_decided_is_no_work_of_the_checks(make: Any, language: str) -> None:
     everything = {"en": "every check passed", "zh": "所有检查都已通过"}[language]
     decided = {"en": "a person has decided points", "zh": "部分分数由人工决定"}[language]
@@ -336,7 +337,7 @@ def test_what_a_person_decided_is_no_work_of_the_checks(make: Any, language: str
 
 def test_html_stands_alone() -> None:
     for language in LANGUAGES:
-        page = html.student(CLASS, MIXED, language)
+        page = student_pages.student_html(CLASS, MIXED, language)
         assert not re.search(r"https?:|//[a-z]|@import|url\(", page)
         parsed = Page(page)
         assert not {"script", "link", "img", "iframe", "a", "object"} & set(parsed.tags)
@@ -347,8 +348,8 @@ def test_html_stands_alone() -> None:
 
 
 def test_html_closes_what_it_opens() -> None:
-    page = Page(html.student(CLASS, MIXED, "en"))
-    source = html.student(CLASS, MIXED, "en")
+    page = Page(student_pages.student_html(CLASS, MIXED, "en"))
+    source = student_pages.student_html(CLASS, MIXED, "en")
     for tag in set(page.tags) - {"meta"}:
         assert source.count(f"</{tag}>") == page.tags.count(tag), tag
 
@@ -366,8 +367,8 @@ HTML_ATTACKS = [
 @pytest.mark.parametrize("attack", HTML_ATTACKS)
 def test_html_shows_student_text_as_text(attack: str) -> None:
     hand_in = with_text(attack)
-    harmless = Page(html.student(record(hand_in), with_text("harmless"), "en"))
-    page = Page(html.student(record(hand_in), hand_in, "en"))
+    harmless = Page(student_pages.student_html(record(hand_in), with_text("harmless"), "en"))
+    page = Page(student_pages.student_html(record(hand_in), hand_in, "en"))
     assert page.tags == harmless.tags
     assert page.attributes == harmless.attributes
     assert page.text.count(attack) >= 8  # name (twice), note, mark, reason, trace, prints
@@ -375,13 +376,13 @@ def test_html_shows_student_text_as_text(attack: str) -> None:
 
 def test_course_text_may_hold_code_but_no_html() -> None:
     lab = replace(LAB, title=Text("Use `x` & <b>", "用 `x`"))
-    page = html.student(replace(CLASS, lab=lab), MIXED, "en")
+    page = student_pages.student_html(replace(CLASS, lab=lab), MIXED, "en")
     assert "Use <code>x</code> &amp; &lt;b&gt;" in page
 
 
 def test_a_missing_value_is_an_error() -> None:
-    template = html.environment().get_template("student.html.j2")
-    complete = html.context(CLASS, MIXED, "en")
+    template = student_pages.environment().get_template("student.html.j2")
+    complete = student_pages.context(CLASS, MIXED, "en")
     assert template.render(complete)
     for name in complete:
         missing = {key: value for key, value in complete.items() if key != name}
@@ -434,12 +435,14 @@ MARKDOWN_ATTACKS = [
 @pytest.mark.parametrize("attack", MARKDOWN_ATTACKS)
 def test_markdown_shows_student_text_as_code(attack: str, language: str) -> None:
     hand_in = with_text(attack)
-    text = markdown.student(record(hand_in), hand_in, language)
+    text = student_pages.student_markdown(record(hand_in), hand_in, language)
     assert "evil" in text
     bare = outside_code(text)
     assert not re.search(r"\bhttp|www\.|<|\]\(|@|&#|evil[_*~$]", bare, re.IGNORECASE)
     headings = [each for each in bare.split("\n") if each.startswith("#")]
-    fine = outside_code(markdown.student(record(hand_in), with_text("fine"), language))
+    fine = outside_code(
+        student_pages.student_markdown(record(hand_in), with_text("fine"), language)
+    )
     assert len(headings) == len([each for each in fine.split("\n") if each.startswith("#")])
     assert bare.count("|") == fine.count("|")
 
@@ -504,11 +507,11 @@ def test_colours_are_taken_out_whole() -> None:
 
 
 def rows_of(made: ClassRecord) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_scores.scores(made))))
+    return list(csv.DictReader(io.StringIO(write.scores(made))))
 
 
 def test_csv_columns_and_values() -> None:
-    text = csv_scores.scores(CLASS)
+    text = write.scores(CLASS)
     assert text.split("\n")[0] == (
         "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"
         "late_submission_penalty,score,max_score,lab2.norm,lab2.rope,lab2.mlp,status,late,attempt,"
@@ -672,7 +675,7 @@ def test_a_field_of_another_kind_is_damage(path: tuple[str | int, ...], value: A
 def test_a_number_that_no_format_takes_is_said_to_be_so(language: str) -> None:
     message = Message("check.mismatch", dict(MISMATCH.values) | {"error": 10**400})
     odd = HandIn("odd", (CheckResult("norm", Outcome.FAILED, message),))
-    assert "check.mismatch" in markdown.student(record(odd), odd, language)
+    assert "check.mismatch" in student_pages.student_markdown(record(odd), odd, language)
 
 
 # Files
@@ -691,8 +694,10 @@ def test_student_reports_lie_in_the_students_folder(tmp_path: Path) -> None:
 def test_reports_render_the_same_from_class_json(tmp_path: Path) -> None:
     json_path, csv_path = class_files(CLASS, tmp_path)
     again = from_json(json.loads(json_path.read_text(encoding="utf-8")))
-    assert html.student(again, again.hand_ins[0], "zh") == html.student(CLASS, MIXED, "zh")
-    assert csv_path.read_text(encoding="utf-8") == csv_scores.scores(CLASS)
+    assert student_pages.student_html(again, again.hand_ins[0], "zh") == student_pages.student_html(
+        CLASS, MIXED, "zh"
+    )
+    assert csv_path.read_text(encoding="utf-8") == write.scores(CLASS)
 
 
 @pytest.mark.parametrize("name", ["../evil", "a/b", "a\\b", "..", "", "C:x", "a\0b"])
@@ -751,7 +756,7 @@ def test_the_remark_counts_the_checks_that_count() -> None:
 # Where it was graded
 
 
-@pytest.mark.parametrize("make", [markdown.student, html.student])
+@pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 @pytest.mark.parametrize(
     ("path", "end"),
     [

@@ -14,8 +14,9 @@ import pytest
 from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, HandIn, Lab
-from autograder.grading.engine import Engine, Options
-from autograder.sandbox import jail
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options
+from autograder.worker import jail
 from tests import tiny_lab
 from tests.engines import tiny
 from tests.hand_ins import grade, hand_in, nothing_left_behind, outcomes, results

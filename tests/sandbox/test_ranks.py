@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from autograder.course.records import Limits
-from autograder.sandbox import own_workers
-from autograder.sandbox.group import Each, Group
-from autograder.sandbox.link import Budget, Starter
+from autograder.sandbox import local as sandbox_local
+from autograder.sandbox.links import Budget, Starter, StudentError
 from autograder.sandbox.local import LocalTransport
-from autograder.sandbox.ranks import Gang, OutOfStep, RankLost, RankRaised
-from autograder.sandbox.student import Student, StudentError
+from autograder.sandbox.ranks import Each, Gang, Group, OutOfStep, RankLost, RankRaised
+from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Sources, WorkerTransport
-from autograder.sandbox.wire import Tensor
+from autograder.wire.messages import Tensor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 SOURCE = """
@@ -110,7 +109,7 @@ X = Tensor.of(np.array([1.0, -2.0, 3.0, 8.0], np.float32))
 
 @pytest.fixture(scope="module")
 def start() -> Starter:
-    return own_workers.starter()
+    return sandbox_local.starter()
 
 
 @pytest.fixture(scope="module")

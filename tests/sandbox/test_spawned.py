@@ -13,12 +13,12 @@ import pytest
 
 from autograder.course.labfile import ROOT
 from autograder.course.records import Limits
-from autograder.sandbox import spawned
-from autograder.sandbox.link import WorkerLost
-from autograder.sandbox.spawned import MARK, SpawnedLink
+from autograder.sandbox import workers
+from autograder.sandbox.links import WorkerLost
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Sources, WorkerTransport
-from autograder.sandbox.wire import Tensor
+from autograder.sandbox.workers import MARK, SpawnedLink
+from autograder.wire.messages import Tensor
 
 SOURCE = f"""
 import os, sys, time
@@ -115,7 +115,7 @@ def test_a_worker_that_marks_nothing_is_waited_for_once(
 ) -> None:
     transport.renew()
     lost = transport.lost
-    monkeypatch.setattr(spawned, "MARK_SECONDS", 3.0)
+    monkeypatch.setattr(workers, "MARK_SECONDS", 3.0)
     said(transport, name)
     started = time.monotonic()
     assert said(transport, "quiet") + said(transport, "quiet") == ""

@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from autograder.course.labfile import ROOT
-from autograder.sandbox import collective
+from autograder.worker import collective
 from tests.styles import gloo_ranks, solutions
 from tests.styles.solutions import OperatorCounter, error, load, numbers
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from autograder.reference import oracle_moe
-from autograder.sandbox import costs
+from autograder.worker import costs
 from tests.styles import solutions
 from tests.styles.solutions import OperatorCounter, Student, error, load, numbers
 

@@ -6,23 +6,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
+from autograder.checks.expect import (
     OUTPUT,
-    Case,
     CheckFailed,
-    Handle,
-    Limit,
-    Result,
-    Student,
-    Tensor,
     expect_dtype,
     expect_items,
     expect_same,
     expect_shape,
     expect_unchanged,
 )
-from autograder.reference.compare import LIMITS
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import LIMITS, Limit
+from autograder.sandbox.student import Handle, Result, Student
+from autograder.wire.messages import Tensor
 
 INPUT = Text("the input x", "输入 x")
 STRIDES = Text("only its place in memory differs.", "只是在内存中的排列不同。")

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Result,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_items,
@@ -18,6 +13,10 @@ from autograder.harness.checks import (
     expect_tensor,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab1_foundations.checks.calls import (
     AGAIN,
     COARSE,

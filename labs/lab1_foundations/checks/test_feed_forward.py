@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_items,
@@ -14,6 +10,10 @@ from autograder.harness.checks import (
     expect_shape,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab1_foundations.checks.calls import (
     AGAIN,
     INPUT,

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from autograder.checks.expect import cases, expect_close, expect_dtype, expect_shape
 from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Student,
-    cases,
-    expect_close,
-    expect_dtype,
-    expect_shape,
-)
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
 from labs.lab1_foundations.checks.calls import COARSE, expect_kept, expect_sees
 
 MASK = Text("the mask", "掩码")

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from autograder.harness.checks import (
-    Case,
-    Handle,
-    Student,
-    Tensor,
-    config,
-    expect_close,
-)
+from autograder.checks.expect import config, expect_close
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Student
+from autograder.wire.messages import Tensor
 
 
 def attention_of(student: Student, case: Case, **changed: Tensor) -> Handle:

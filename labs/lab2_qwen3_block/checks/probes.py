@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.expect import cases, config, expect_same, expect_tensor, expect_unlike, probe
 from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Student,
-    Tensor,
-    cases,
-    config,
-    expect_same,
-    expect_tensor,
-    expect_unlike,
-    probe,
-)
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks import test_attention, test_attention_parity
 from labs.lab2_qwen3_block.checks.attention_calls import attention_of
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
+from autograder.checks.expect import (
     OUTPUT,
-    Case,
-    Limit,
-    Result,
-    Student,
-    Tensor,
     cases,
     config,
     expect_close,
@@ -21,6 +15,11 @@ from autograder.harness.checks import (
     expect_shape,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
+from autograder.sandbox.student import Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks.attention_calls import (
     arguments_of,
     attention_of,

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Handle,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     config,
     expect_close,
@@ -21,6 +16,10 @@ from autograder.harness.checks import (
     expect_unchanged,
     expect_value,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Student
+from autograder.wire.messages import Tensor
 
 INPUT = Text("the input x", "输入 x")
 KEYS = ("embedding", "attention", "mlp", "norm", "lm_head", "total")

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Limit,
-    Result,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     config,
     expect_close,
@@ -21,6 +15,11 @@ from autograder.harness.checks import (
     expect_unchanged,
     expect_unlike,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
+from autograder.sandbox.student import Result, Student
+from autograder.wire.messages import Tensor
 
 COS, SIN = Text("cos", "cos"), Text("sin", "sin")
 Q, K = Text("the rotated q", "旋转后的 q"), Text("the rotated k", "旋转后的 k")

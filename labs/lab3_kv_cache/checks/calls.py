@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.harness.checks import (
-    Case,
-    Dtype,
-    Handle,
-    Result,
-    Student,
-    Tensor,
-    expect_close,
-    expect_shape,
-)
+from autograder.checks.expect import expect_close, expect_shape
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Dtype, Handle, Result, Student
+from autograder.wire.messages import Tensor
 
 SPARE = 3  # tokens that a cache could hold beyond those of a case
 

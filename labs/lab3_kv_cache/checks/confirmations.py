@@ -7,8 +7,11 @@ from itertools import islice
 
 import numpy as np
 
-from autograder.harness.checks import Case, Dtype, Handle, Tensor, cases
-from autograder.harness.confirm import Watched, confirms, expect_equal_work
+from autograder.checks.expect import cases
+from autograder.judge.hand_in import Watched, confirms, expect_equal_work
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Dtype, Handle
+from autograder.wire.messages import Tensor
 
 DIM, HEADS, KV_HEADS, HEAD_DIM = 4096, 2, 1, 32
 BEFORE = (8, 1024)  # tokens in the cache; to project them again would take most of the time

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Dtype,
-    Handle,
-    Result,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -20,6 +13,10 @@ from autograder.harness.checks import (
     expect_shape,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Dtype, Handle, Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab3_kv_cache.checks.calls import bounds
 
 KEYS, VALUES = (

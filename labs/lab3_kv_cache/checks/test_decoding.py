@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Handle,
+from autograder.checks.expect import (
     NotCounted,
-    Student,
-    Tensor,
     cases,
     expect_close,
     expect_dtype,
@@ -17,6 +12,10 @@ from autograder.harness.checks import (
     expect_same,
     expect_shape,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Student
+from autograder.wire.messages import Tensor
 from labs.lab3_kv_cache.checks.calls import (
     attention_of,
     cache_of,

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Handle,
-    Named,
-    Result,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -23,6 +16,10 @@ from autograder.harness.checks import (
     expect_value,
     reject,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Named, Result, Student
+from autograder.wire.messages import Tensor
 
 INPUT = Text("the input x", "输入 x")
 NAMES = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Limit,
-    Result,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -21,6 +15,11 @@ from autograder.harness.checks import (
     expect_unlike,
     reject,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
+from autograder.sandbox.student import Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab3_kv_cache.checks.calls import like
 
 REAL, IMAG = Text("the real part of the table", "表的实部"), Text("its imaginary part", "表的虚部")

@@ -9,22 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autograder.checks.expect import config, expect_close, expect_shape, expect_value, reject
 from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Handle,
-    Limit,
-    Named,
-    Result,
-    Student,
-    StudentError,
-    Tensor,
-    config,
-    expect_close,
-    expect_shape,
-    expect_value,
-    reject,
-)
+from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
+from autograder.sandbox.links import StudentError
+from autograder.sandbox.student import Handle, Named, Result, Student
+from autograder.wire.messages import Tensor
 
 STAND_INS = Named("labs.given.standin.StandInAttention"), Named("labs.given.standin.StandInMLP")
 OWN = Named("attention.Qwen3Attention"), Named("mlp.Qwen3MLP")

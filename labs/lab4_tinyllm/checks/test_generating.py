@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Handle,
-    Result,
-    Student,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_items,
@@ -21,6 +16,9 @@ from autograder.harness.checks import (
     expect_unchanged,
     reject,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Result, Student
 from labs.lab4_tinyllm.checks.calls import STAND_IN_MODEL, expect_shares, like
 
 TEXT = Text("the text", "生成的文本")

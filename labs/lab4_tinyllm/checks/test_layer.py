@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     config,
     expect_close,
@@ -18,6 +14,10 @@ from autograder.harness.checks import (
     expect_shape,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import CACHE, PIECES, STAND_INS, bounds, layer_of, like
 
 INPUT = Text("hidden_states", "hidden_states")

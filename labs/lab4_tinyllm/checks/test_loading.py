@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Dtype,
-    Folder,
-    Handle,
-    Named,
-    Student,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -17,6 +10,9 @@ from autograder.harness.checks import (
     expect_keys,
     reject,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Dtype, Folder, Handle, Named, Student
 from labs.lab4_tinyllm.checks.calls import STAND_INS
 
 WEIGHTS = "labs.given.standin.weights_of"

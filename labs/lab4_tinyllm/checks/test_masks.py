@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.expect import cases, expect_close, expect_dtype, expect_shape, reject
 from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Dtype,
-    Result,
-    Student,
-    Tensor,
-    cases,
-    expect_close,
-    expect_dtype,
-    expect_shape,
-    reject,
-)
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Dtype, Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import like
 
 BLOCKED = Text("the mask (1: blocked)", "掩码（1 表示屏蔽）")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Student,
+from autograder.checks.expect import (
     cases,
     config,
     expect_close,
@@ -15,6 +12,9 @@ from autograder.harness.checks import (
     expect_unchanged,
     expect_value,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
 from labs.lab4_tinyllm.checks.calls import (
     LOGITS,
     STAND_INS,

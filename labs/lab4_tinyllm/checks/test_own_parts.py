@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Folder,
-    Handle,
+from autograder.checks.expect import (
     NotCounted,
-    Result,
-    Student,
-    StudentError,
     cases,
     config,
     expect_close,
@@ -21,6 +14,10 @@ from autograder.harness.checks import (
     expect_same,
     expect_shape,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.links import StudentError
+from autograder.sandbox.student import Folder, Handle, Result, Student
 from labs.lab4_tinyllm.checks.calls import (
     CACHE,
     LOGITS,

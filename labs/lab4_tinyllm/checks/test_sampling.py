@@ -6,13 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Handle,
-    Result,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -22,6 +16,10 @@ from autograder.harness.checks import (
     expect_unchanged,
     expect_unlike,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import LOGITS, expect_shares, like
 
 CHOSEN = Text("the chosen tokens", "选出的 token")

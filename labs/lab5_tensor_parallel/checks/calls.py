@@ -7,17 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from autograder.checks.expect import OUTPUT, expect_close, expect_collectives
 from autograder.course.records import Text
-from autograder.harness.checks import (
-    OUTPUT,
-    Case,
-    Handle,
-    Limit,
-    Student,
-    Tensor,
-    expect_close,
-)
-from autograder.harness.rank_checks import Each, Group, RankHandle, RankResult, expect_collectives
+from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
+from autograder.sandbox.ranks import Each, Group, RankHandle, RankResult
+from autograder.sandbox.student import Handle, Student
+from autograder.wire.messages import Tensor
 
 INPUT = Text("the input x", "输入 x")
 WEIGHT = Text("the weight after loading", "加载后的 weight")

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
+from autograder.checks.expect import (
     OUTPUT,
-    Case,
-    Student,
-    Tensor,
     cases,
     expect_close,
     expect_dtype,
@@ -18,6 +14,10 @@ from autograder.harness.checks import (
     expect_shape,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab5_tensor_parallel.checks.calls import (
     INPUT,
     attention_of,

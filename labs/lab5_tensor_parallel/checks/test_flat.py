@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
+from autograder.checks.expect import (
     OUTPUT,
-    Case,
-    Limit,
-    Student,
-    Tensor,
     cases,
     expect_close,
     expect_dtype,
     expect_same,
     expect_shape,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab5_tensor_parallel.checks.calls import bounds, changed_rows, rows, single
 
 NORM, ROTATE, ATTEND = "attention.HeadNorm", "attention.rotate", "attention.flat_attention"

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Handle,
-    Result,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     expect_close,
+    expect_collectives,
     expect_dtype,
     expect_items,
     expect_shape,
     expect_unchanged,
 )
-from autograder.harness.rank_checks import Each, Group, RankHandle, expect_collectives
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.ranks import Each, Group, RankHandle
+from autograder.sandbox.student import Handle, Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab5_tensor_parallel.checks.calls import attention_sizes, expect_ranks_close
 
 NORM, LAYER = "mlp.RMSNorm", "mlp.Qwen3DecoderLayer"

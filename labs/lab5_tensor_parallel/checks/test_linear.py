@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Handle,
-    Student,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -16,7 +12,10 @@ from autograder.harness.checks import (
     expect_unchanged,
     expect_value,
 )
-from autograder.harness.rank_checks import Each
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.ranks import Each
+from autograder.sandbox.student import Handle, Student
 from labs.lab5_tensor_parallel.checks.calls import (
     INPUT,
     WEIGHT,

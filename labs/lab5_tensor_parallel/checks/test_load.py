@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Student,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_error,
@@ -13,6 +10,9 @@ from autograder.harness.checks import (
     expect_keys,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
 
 LOAD = "mlp.load_weights"
 NOTES = Text("what reached the parameters", "到达各参数的内容")

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.expect import OUTPUT, cases, expect_close, expect_dtype, expect_shape
 from autograder.course.records import Text
-from autograder.harness.checks import (
-    OUTPUT,
-    Case,
-    Student,
-    Tensor,
-    cases,
-    expect_close,
-    expect_dtype,
-    expect_shape,
-)
-from autograder.harness.rank_checks import Group, RankHandle
+from autograder.reference.cases import Case
+from autograder.sandbox.ranks import Group, RankHandle
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab5_tensor_parallel.checks.calls import (
     WEIGHT,
     expect_one_collective,

@@ -7,19 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
+from autograder.checks.expect import (
     CheckFailed,
-    Handle,
-    Result,
-    Student,
-    Tensor,
     expect_close,
     expect_dtype,
     expect_items,
     expect_shape,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Result, Student
+from autograder.wire.messages import Tensor
 
 LOGITS = Text("the router's logits", "路由器的 logits")
 WEIGHTS = Text("the routing weights", "路由权重")

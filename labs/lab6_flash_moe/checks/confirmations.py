@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.harness.checks import Case, Handle, Result, Tensor, cases
-from autograder.harness.confirm import Watched, confirms, expect_bytes_as_said, expect_equal_work
-from autograder.harness.costs import measured
+from autograder.checks.costs import measured
+from autograder.checks.expect import cases
+from autograder.judge.hand_in import Watched, confirms, expect_bytes_as_said, expect_equal_work
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Result
+from autograder.wire.messages import Tensor
 
 HIDDEN = INNER = 96
 TOKENS = 2048

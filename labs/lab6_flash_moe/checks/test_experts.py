@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Student,
-    Tensor,
+from autograder.checks.costs import expect_bytes, expect_flops, measured
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -16,7 +13,10 @@ from autograder.harness.checks import (
     expect_shape,
     expect_unchanged,
 )
-from autograder.harness.costs import expect_bytes, expect_flops, measured
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab6_flash_moe.checks.calls import experts_of, mixed
 
 # Measured with ten right styles (expert by expert in several ways, sorted and split, place by

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
+from autograder.checks.expect import (
     OUTPUT,
-    Case,
-    Limit,
-    Student,
-    Tensor,
     cases,
     expect_close,
     expect_dtype,
@@ -19,6 +14,11 @@ from autograder.harness.checks import (
     expect_shape,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab6_flash_moe.checks.calls import expect_parity, flash
 
 

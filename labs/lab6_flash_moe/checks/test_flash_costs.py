@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.costs import MIB, expect_flops, expect_growth, expect_within_cap, measured
+from autograder.checks.expect import OUTPUT, cases, expect_shape
 from autograder.course.records import Text
-from autograder.harness.checks import OUTPUT, Case, Result, Student, Tensor, cases, expect_shape
-from autograder.harness.costs import MIB, expect_flops, expect_growth, expect_within_cap, measured
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Result, Student
+from autograder.wire.messages import Tensor
 
 MOST_GROWTH = 5.0
 MOST_FLOPS = 0.75

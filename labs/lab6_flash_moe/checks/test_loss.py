@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Named,
-    Result,
-    Student,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_items,
@@ -15,6 +10,9 @@ from autograder.harness.checks import (
     expect_unchanged,
     reject,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Named, Result, Student
 from labs.lab6_flash_moe.checks.calls import blocks_of
 
 LOSS = Text("the loss", "损失")

@@ -6,12 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Result,
-    Student,
-    Tensor,
+from autograder.checks.costs import expect_growth
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -21,7 +17,10 @@ from autograder.harness.checks import (
     expect_unchanged,
     reject,
 )
-from autograder.harness.costs import expect_growth
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab6_flash_moe.checks.calls import blocks_of
 
 MAXIMUM, TOTAL = Text("the maximum", "最大值"), Text("the total", "总和")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.course.records import Text
-from autograder.harness.checks import (
-    Case,
-    Student,
-    Tensor,
+from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
@@ -17,6 +13,10 @@ from autograder.harness.checks import (
     expect_same,
     expect_unchanged,
 )
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab6_flash_moe.checks.calls import (
     CHOSEN,
     LOGITS,

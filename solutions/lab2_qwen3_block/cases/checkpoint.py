@@ -9,7 +9,7 @@ from autograder.course.labfile import LABS
 from autograder.course.records import Text
 from autograder.reference import oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
-from autograder.sandbox import mapped
+from autograder.worker import real_weights
 from labs.given.config import Qwen3Config
 
 from .attention_call import drafted
@@ -42,7 +42,7 @@ def _checkpoint_layer(draw: Draw, part: str) -> tuple[Qwen3Config, Weights, int]
     config = Qwen3Config.from_json(CHECKPOINT / "config.json")
     layer = draw.pick(range(config.num_hidden_layers))
     prefix = f"model.layers.{layer}.{part}"
-    return config, mapped.read(CHECKPOINT, prefix), layer
+    return config, real_weights.read(CHECKPOINT, prefix), layer
 
 
 def real_cases(folder: Path) -> dict[str, list[Draft]]:
@@ -59,7 +59,7 @@ def real_cases(folder: Path) -> dict[str, list[Draft]]:
         x = draw.normal(2, 9, config.hidden_size)
         for recipe_name, part in (("attention_real", "self_attn."), ("mlp_real", "mlp.")):
             prefix = f"model.layers.{layer}.{part}"
-            weights = mapped.read(folder, prefix)
+            weights = real_weights.read(folder, prefix)
             y = oracle.mlp(weights, x) if part == "mlp." else oracle.attention(config, weights, x)
             about = Text(f"real weights, layer {layer}", f"真实权重，第 {layer} 层")
             tensors = {"x": x, "y": y}

@@ -9,7 +9,7 @@ import torch
 from autograder.course.labfile import LABS
 from autograder.reference import oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
-from autograder.sandbox import mapped
+from autograder.worker import real_weights
 from labs.given.config import Qwen3Config
 
 from .attention_call import drafted
@@ -97,7 +97,7 @@ def decoding_checkpoint(draw: Draw) -> Draft:
     """One layer of the trained checkpoint on board, token by token at the end."""
     config = Qwen3Config.from_json(CHECKPOINT / "config.json")
     layer = draw.pick(range(config.num_hidden_layers))
-    weights = mapped.read(CHECKPOINT, f"model.layers.{layer}.self_attn.")
+    weights = real_weights.read(CHECKPOINT, f"model.layers.{layer}.self_attn.")
     about = about_sizes(
         config, 9, 3, f"tiny Qwen3, layer {layer}: ", f"小型 Qwen3，第 {layer} 层："
     )

@@ -10,7 +10,7 @@ import torch
 from autograder.course.labfile import ROOT
 from autograder.reference import oracle_model
 from autograder.reference.recipes import Draft, Draw, draft, recipe
-from autograder.sandbox import mapped
+from autograder.worker import real_weights
 from labs.given.config import Qwen3Config
 
 from .sizes import about_sizes, left_padded, model_weights, pieces_of, prefixed, sizes, tokens_of
@@ -46,7 +46,7 @@ def whole_padded(draw: Draw) -> Draft:
 def whole_checkpoint(draw: Draw) -> Draft:
     """The trained checkpoint on board: logits of a prompt, and the tokens that follow it."""
     config = Qwen3Config.from_json(ROOT / CHECKPOINT / "config.json")
-    weights = {n: w.float() for n, w in mapped.read(ROOT / CHECKPOINT, "").items()}
+    weights = {n: w.float() for n, w in real_weights.read(ROOT / CHECKPOINT, "").items()}
     tokens, batch = draw.pick(((9, 2), (7, 3), (11, 2)))
     while True:
         ids = tokens_of(draw, config, batch, tokens)

@@ -1,0 +1,1 @@
+"""What a lab's author writes checks with."""

@@ -1,0 +1,358 @@
+"""What a check is written with: ``cases``, and ``expect_…`` helpers that raise a sentence.
+
+A check is a function ``test_…(student, case)``. Its docstring is the line a student reads
+(English, an empty line, Chinese). It fails through :class:`CheckFailed` only: one finished
+sentence with numbers, case and place, and no traceback of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from autograder.course.records import Message, Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import LIMITS, Limit, difference
+from autograder.sandbox.links import StudentError
+from autograder.sandbox.ranks import Each, Group, RankHandle, RankResult
+from autograder.sandbox.student import (
+    Dtype,
+    Folder,
+    GivenConfig,
+    Handle,
+    Named,
+    Other,
+    Result,
+    Student,
+)
+from autograder.wire.messages import Tensor
+
+# What a student's code gave where something else was asked, in words of both languages.
+#
+# Values arrive as data, and whatever is none as a description that the worker wrote in English
+# (:func:`autograder.worker.values.encode`). What comes from a worker is not to be trusted: a
+# description that is none of the known ones stays the text that it is.
+
+# A description of the worker's, and the same in Chinese.
+_CHINESE = (
+    (r"a tensor of dtype (\w+)", r"数据类型为 \1 的张量"),
+    (r"a tensor of (\d+) elements, more than (\d+)", r"含 \1 个元素的张量，超过上限 \2"),
+    (r"a tensor subclass called (.+)", r"张量的子类 \1"),
+    (r"a sparse or quantised tensor", "稀疏或量化的张量"),
+    (r"a tensor on the meta device, which holds no values", "meta 设备上的张量，其中没有数值"),
+    (r"a number beyond 64 bits", "超出 64 位的数"),
+    (r"a list", "list"),
+    (r"an? ([A-Za-z_]\w*)", r"\1 对象"),
+)
+
+
+def described(value: Any) -> dict[str, str]:
+    """A value that is not what was asked for, as the words of a message's field."""
+    text = _text(value)
+    return {"en": text.en, "zh": text.zh}
+
+
+def _text(value: Any) -> Text:
+    if isinstance(value, Tensor):
+        return Text(f"a tensor {list(value.shape)}", f"形状为 {list(value.shape)} 的张量")
+    if isinstance(value, (tuple, list, dict)):
+        kind, count = type(value).__name__, len(value)
+        return Text(f"a {kind} of {count}", f"含 {count} 项的 {kind}")
+    if isinstance(value, Other):
+        return _other(value.description[:120])
+    if value is None or isinstance(value, (int, float, str)):
+        return Text(repr(value)[:120], repr(value)[:120])
+    return Text(type(value).__name__, type(value).__name__)
+
+
+def _other(english: str) -> Text:
+    for form, chinese in _CHINESE:
+        match = re.fullmatch(form, english)
+        if match:
+            return Text(english, match.expand(chinese))
+    return Text(english, english)
+
+
+__all__ = [
+    "OUTPUT", "Case", "CheckFailed", "Dtype", "Folder", "Handle", "Limit", "Named",
+    "NotCounted", "Result", "Student", "StudentError", "Tensor", "cases", "config",
+    "expect_close", "expect_dtype", "expect_error", "expect_items", "expect_keys",
+    "expect_most", "expect_parameter", "expect_same", "expect_shape", "expect_tensor",
+    "expect_unchanged", "expect_unlike", "expect_value", "probe", "reject",
+]  # fmt: skip
+
+OUTPUT = Text("the output", "输出")
+config = GivenConfig
+_F = TypeVar("_F", bound=Callable[..., None])
+
+
+class CheckFailed(Exception):
+    """A student's answer is not right; carries the sentence."""
+
+    def __init__(self, key: str, **values: Any) -> None:
+        super().__init__(key)
+        self.message = Message(key, values)
+
+
+class NotCounted(Exception):
+    """Nothing of what a check counts was seen: no zero, but work for a human."""
+
+    def __init__(self, what: Text) -> None:
+        super().__init__(what.en)
+        self.what = _words(what)
+
+
+def cases(*recipes: str) -> Callable[[_F], _F]:
+    """Mark a check with the recipes whose cases it runs on."""
+    mark: Callable[[_F], _F] = pytest.mark.cases(*recipes)
+    return mark
+
+
+def probe(exercise: str) -> Callable[[_F], _F]:
+    """Mark a function of ``probes.py``: a property that locates a fault in an exercise.
+
+    Its docstring names the property in both languages. It earns nothing, and is asked only where
+    no mistake is recognised.
+    """
+    mark: Callable[[_F], _F] = pytest.mark.probe(exercise)
+    return mark
+
+
+def _words(text: Text) -> dict[str, str]:
+    return {"en": text.en, "zh": text.zh}
+
+
+def _fail(key: str, case: Case, what: Text, **values: Any) -> CheckFailed:
+    return CheckFailed(f"check.{key}", case=case.words, what=_words(what), **values)
+
+
+def expect_tensor(result: Result | Any, case: Case, what: Text = OUTPUT) -> Tensor:
+    """The value of a call, which has to be a plain tensor."""
+    value = result.value if isinstance(result, Result) else result
+    if not isinstance(value, Tensor):
+        raise reject(value, Text("a tensor", "张量"), case, what)
+    return value
+
+
+def reject(value: Any, want: Text, case: Case, what: Text = OUTPUT) -> CheckFailed:
+    """The failure of a value that is something else than ``want``, to be raised."""
+    return _fail("type", case, what, got=described(value), want=_words(want))
+
+
+def expect_items(result: Result, count: int, case: Case, what: Text = OUTPUT) -> Sequence[Any]:
+    """The value of a call, which has to be a tuple or list of ``count`` items."""
+    value = result.value
+    if not isinstance(value, (tuple, list)) or len(value) != count:
+        raise reject(value, Text(f"a tuple of {count}", f"含 {count} 项的 tuple"), case, what)
+    return value
+
+
+def expect_keys(
+    result: Result, keys: Sequence[str], case: Case, what: Text = OUTPUT
+) -> Mapping[str, Any]:
+    """The value of a call, which has to be a dict that holds every one of ``keys``."""
+    value = result.value
+    missing = [key for key in keys if not isinstance(value, dict) or key not in value]
+    if missing:
+        got, listed = described(value), ", ".join(keys)
+        if isinstance(value, dict):
+            absent = ", ".join(missing)
+            got = _words(Text(f"a dict without {absent}", f"缺少 {absent} 的 dict"))
+        want = _words(Text(f"a dict with {listed}", f"含有 {listed} 的 dict"))
+        raise _fail("type", case, what, got=got, want=want)
+    return dict(value)
+
+
+def expect_shape(
+    result: Result | Any, shape: Sequence[int], case: Case, what: Text = OUTPUT
+) -> Tensor:
+    """The value, which has to be a tensor of ``shape``."""
+    tensor = expect_tensor(result, case, what)
+    if tensor.shape != tuple(shape):
+        raise _fail("shape", case, what, got=str(list(tensor.shape)), want=str(list(shape)))
+    return tensor
+
+
+def expect_dtype(result: Result | Any, dtype: str, case: Case, what: Text = OUTPUT) -> Tensor:
+    """The value, which has to be a tensor of ``dtype`` (a torch name)."""
+    tensor = expect_tensor(result, case, what)
+    if tensor.dtype != dtype:
+        raise _fail("dtype", case, what, got=tensor.dtype, want=dtype)
+    return tensor
+
+
+def _numbers(result: Result | Any, want: NDArray[Any], case: Case, what: Text) -> NDArray[Any]:
+    """Values of the right shape without NaN; never compared otherwise."""
+    got = expect_shape(result, want.shape, case, what).array.astype(np.float64)
+    if (broken := ~np.isfinite(got)).any():
+        place = str(np.argwhere(broken)[0].tolist())
+        raise _fail("not_finite", case, what, count=int(broken.sum()), place=place)
+    return got
+
+
+def expect_close(
+    result: Result | Any,
+    want: Tensor,
+    case: Case,
+    what: Text = OUTPUT,
+    *,
+    keep: NDArray[np.bool_] | None = None,
+    part: tuple[Any, ...] = (),
+    limit: Limit | None = None,
+) -> None:
+    """The value has to be a tensor near ``want``, over the whole and at every token.
+
+    Args:
+        result: what came.
+        want: the reference, of the full shape.
+        case: for the sentence.
+        what: the name of the value, for the sentence.
+        keep: ``want.shape[:-1]``, False where a token is padding.
+        part: an index; only this part of the value is judged.
+        limit: default: the limits of the case's dtype (float32 where it names none). Not of the
+            dtype that came: a narrower one would then forgive what is wrong.
+    """
+    reference = want.array.astype(np.float64)
+    got = _numbers(result, reference, case, what)
+    tensor = expect_tensor(result, case, what)
+    dtype = case.values.get("dtype", "float32")
+    limit = limit or LIMITS[dtype]
+    got, reference = got[part], reference[part]
+    gap = difference(got, reference, keep)
+    close = gap.tensor <= limit.tensor and gap.token <= limit.token
+    if not close and tensor.dtype != dtype and tensor.dtype in ("float16", "bfloat16"):
+        raise _fail("dtype", case, what, got=tensor.dtype, want=dtype)
+    if not gap.tensor <= limit.tensor:
+        place = gap.place if reference.ndim else ()
+        key = "mismatch" if reference.any() else "mismatch_zeros"
+        raise _fail(
+            key if place else "mismatch_number", case, what,
+            error=gap.tensor, limit=limit.tensor, place=str(list(place)),
+            got=float(got[place]), want=float(reference[place]),
+        )  # fmt: skip
+    if not gap.token <= limit.token:
+        first = (*gap.token_place, 0) if reference.ndim else ()
+        raise _fail(
+            "mismatch_token", case, what, error=gap.token, limit=limit.token,
+            place=str(list(gap.token_place)), got=float(got[first]), want=float(reference[first]),
+        )  # fmt: skip
+
+
+def _part(values: NDArray[Any], part: tuple[Any, ...], case: Case, what: Text) -> NDArray[Any]:
+    """The part that is judged, of values whose shape nobody has looked at yet."""
+    try:
+        if part and not values.size:  # numpy would make room for places of a list first
+            raise IndexError
+        return np.asarray(values[part])
+    except IndexError:
+        want = _words(Text(f"{len(part)} dimensions, none empty", f"{len(part)} 个非空维度"))
+        raise _fail("shape", case, what, got=str(list(values.shape)), want=want) from None
+
+
+def expect_unchanged(after: Any, before: Tensor, case: Case, what: Text) -> None:
+    """An argument after the call: bit for bit what it was before."""
+    tensor = expect_tensor(after, case, what)
+    same = tensor.dtype == before.dtype and tensor.shape == before.shape
+    if not same or bytes(tensor.data) != bytes(before.data):
+        raise _fail("input_changed", case, what)
+
+
+def expect_same(
+    result: Result | Any,
+    before: Result | Any,
+    case: Case,
+    why: Text,
+    what: Text = OUTPUT,
+    *,
+    part: tuple[Any, ...] = (),
+    limit: float = 1e-5,
+) -> None:
+    """Two values that must agree, up to rounding (``limit`` relative, and 10 x at a token).
+
+    One number everywhere agrees with itself whatever happens, so it is no answer.
+    """
+    whole = expect_tensor(before, case, what).array.astype(np.float64)
+    got = _part(_numbers(result, whole, case, what), part, case, what)
+    reference = _part(_numbers(before, whole, case, what), part, case, what)
+    if not reference.any() or (whole.size > 1 and (whole == whole.flat[0]).all()):
+        raise _fail("constant", case, what, value=float(next(iter(reference.flat), 0)))
+    gap = difference(got, reference)
+    if not (gap.tensor <= limit and gap.token <= 10 * limit):
+        error = max(gap.tensor, gap.token)
+        raise _fail("moved", case, what, error=error, why=_words(why))
+
+
+def expect_unlike(
+    result: Result | Any,
+    before: Result | Any,
+    case: Case,
+    why: Text,
+    what: Text = OUTPUT,
+    *,
+    part: tuple[Any, ...] = (),
+) -> None:
+    """Two values that must differ (by more than 1e-3, relative)."""
+    reference = expect_tensor(before, case, what).array.astype(np.float64)
+    got = _part(_numbers(result, reference, case, what), part, case, what)
+    reference = _part(_numbers(before, reference, case, what), part, case, what)
+    if not difference(got, reference).tensor > 1e-3:
+        raise _fail("stuck", case, what, why=_words(why))
+
+
+def expect_parameter(student: Student, module: Handle, name: str, case: Case) -> None:
+    """What a module holds under a name is an ``nn.Parameter``, which is learned."""
+    held = student.new("builtins.getattr", module, name)
+    if student.call("builtins.isinstance", held, Named("torch.nn.Parameter")).value is not True:
+        raise CheckFailed("check.buffer", case=case.words, name=name)
+
+
+def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
+    """A whole number; an integral float or a tensor of one element is taken too."""
+    value = got.value if isinstance(got, Result) else got
+    if isinstance(value, Tensor) and value.array.size == 1:
+        value = value.array.reshape(-1)[0].item()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _fail(
+            "type", case, what, got=described(value), want=_words(Text("a whole number", "整数"))
+        )
+    if value != want:
+        raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")
+
+
+def expect_most(count: int, most: int, case: Case, what: Text, why: Text) -> None:
+    """A number that was counted, which must not be above ``most``."""
+    if count > most:
+        raise _fail("too_many", case, what, got=count, most=most, why=_words(why))
+
+
+def expect_error(result: Result, kind: str, naming: str, case: Case, why: Text) -> None:
+    """A call that has to raise a ``kind`` (``Exception``: any) whose text holds ``naming``."""
+    try:
+        value = result.value
+    except StudentError as error:
+        if error.todo:
+            raise
+        if kind in ("Exception", error.type) and naming in error.text:
+            return
+        key, got = "other_error" if naming else "other_kind", f"{error.type}: {error.text}"
+        raise _fail(key, case, OUTPUT, kind=kind, naming=naming, got=got) from None
+    raise _fail("no_error", case, OUTPUT, kind=kind, got=described(value), why=_words(why))
+
+
+# What a check on several ranks is written with, beside :mod:`autograder.checks.expect`.
+
+__all__ += ["Each", "Group", "RankHandle", "RankResult", "expect_collectives"]
+
+
+def expect_collectives(result: RankResult, want: int, case: Case, why: Text) -> None:
+    """As many collectives in a counted call as ``want``, whichever they are."""
+    if len(result.calls) != want:
+        listed = ", ".join(result.calls[:8]) or "–"
+        values = {"got": len(result.calls), "want": want, "listed": listed}
+        words = {"en": why.en, "zh": why.zh}
+        raise CheckFailed("check.collectives", case=case.words, why=words, **values)

@@ -1,0 +1,176 @@
+"""What a hand-in is asked: checks on their cases, collected once for a whole class."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from autograder.checks import plugin
+from autograder.course.records import Lab
+from autograder.reference.cases import Case
+from autograder.sandbox.prefetcher import Coming, Question
+from autograder.sandbox.student import Student
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One check on one case: the pytest item's function, called without pytest around it."""
+
+    check: str
+    case: Case
+    run: Callable[[Student, Case], None]
+    guard: Callable[[], None] = lambda: None
+
+
+class Habits:
+    """What checks ask, learned from hand-ins that pass: see :mod:`autograder.sandbox.prefetcher`.
+
+    That is one request as a rule; a check that makes several on a case is not foreseen.
+    """
+
+    def __init__(self) -> None:
+        self._questions: dict[tuple[str, str, bool], Question] = {}
+
+    def learn(self, check: str, case: Case, student: Student) -> None:
+        """A check has passed on a case, and the student's side tells what it took."""
+        place = check, case.name, student.began_fresh
+        if place in self._questions or len(student.requests) != 1:
+            return
+        asked = Question(*student.requests[0])
+        equal = next((one for one in self._questions.values() if one.is_same(asked)), None)
+        if equal is not None:
+            equal.repeated = True
+        self._questions[place] = equal or asked
+
+    def coming(self, rest: Iterable[Sequence[Trial]], number: int) -> Coming:
+        """What will be asked, up to the first trial of which nobody knows.
+
+        Args:
+            rest: the trials of one check after the other.
+            number: those of the first check that have been run already.
+        """
+        for trials in rest:
+            for place, trial in enumerate(trials):
+                if place < number:
+                    continue
+                question = self._questions.get((trial.check, trial.case.name, place == 0))
+                if question is None:
+                    return
+                # Other cases of a check run in the namespaces of its first: that has to run, too.
+                yield question, len(trials) == 1
+            number = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trials of a lab by check, collected once and run for every hand-in.
+
+    ``probes``, by exercise, are asked where no mistake is recognised. ``confirmations``, by the
+    checks whose counts they confirm, are asked as :mod:`confirm` decides. ``habits`` grow from
+    hand-in to hand-in.
+    """
+
+    lab: Lab
+    trials: dict[str, tuple[Trial, ...]]
+    probes: dict[str, tuple[Trial, ...]] = field(default_factory=dict)
+    confirmations: dict[tuple[str, ...], Trial] = field(default_factory=dict)
+    habits: Habits = field(default_factory=Habits)
+
+    def split(self, *, hidden: bool) -> dict[str, tuple[Trial, ...]]:
+        """The trials by check, on hidden cases or on public ones."""
+        return {
+            name: tuple(trial for trial in trials if trial.case.hidden == hidden)
+            for name, trials in self.trials.items()
+        }
+
+    def shuffled(self, seed: str) -> Plan:
+        """The same trials, the cases of every check in an order that ``seed`` decides.
+
+        Where a check or a case is taken away, the others keep their order: what was kept of a
+        hand-in can be judged by the lab of today.
+        """
+
+        def place(trial: Trial) -> bytes:
+            return hashlib.sha256(f"{seed} {trial.case.name}".encode()).digest()
+
+        mixed = {name: tuple(sorted(ts, key=place)) for name, ts in self.trials.items()}
+        return replace(self, trials=mixed)
+
+
+# The checks of a lab as a plan, collected by pytest once.
+
+# Nothing outside of the lab takes part: no settings of the folder, no plugin, no cache.
+# The last plugin collects garbage several times, for nothing.
+WITHOUT = ("cacheprovider", "terminal", "unraisableexception")
+QUIET = ("--assert=plain", "--capture=no", *(f"-pno:{name}" for name in WITHOUT))
+
+
+def arguments(folder: Path, more: Sequence[str] = ()) -> list[str]:
+    """What pytest is called with to collect the lab in ``folder``."""
+    isolated = ["-c", os.devnull, "--rootdir", str(folder), "--import-mode=importlib"]
+    isolated += ["-o", "python_files=test_*.py probes.py confirmations.py"]
+    isolated += ["-o", "python_functions=test_ probe_ confirm_"]
+    lab = [str(folder / "checks"), "--lab-folder", str(folder), *more]
+    return [*QUIET, *isolated, *lab]
+
+
+def plan_of(
+    session: pytest.Session, guard: Callable[[pytest.Function], Callable[[], None]]
+) -> Plan:
+    """All trials of a session that has collected; ``guard`` gives each its clock."""
+    lab = plugin.lab_of(session.config)
+    trials: dict[str, list[Trial]] = {check.name: [] for check in lab.checks}
+    probes: dict[str, list[Trial]] = {exercise.id: [] for exercise in lab.exercises}
+    confirmations: dict[tuple[str, ...], Trial] = {}
+    for item in session.items:
+        case = plugin.case_of(item)
+        if case is not None and isinstance(item, pytest.Function):
+            name, exercise = item.originalname, plugin.probed(item)
+            trial = Trial(name, case, item.obj, guard(item))
+            if confirmed := plugin.confirmed(item):
+                confirmations.setdefault(confirmed, trial)  # one case is enough
+            elif not exercise:
+                trials[name].append(trial)
+            elif not case.hidden:  # what is said of them is shown
+                probes[exercise].append(trial)
+    return Plan(
+        lab,
+        {name: tuple(found) for name, found in trials.items()},
+        {name: tuple(found) for name, found in probes.items() if found},
+        confirmations,
+    )
+
+
+class _Collector:
+    plan: Plan | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.plan = plan_of(session, lambda item: lambda: None)
+        return True
+
+
+def collect(folder: Path) -> Plan:
+    """The plan of the lab in ``folder`` on its public cases, collected in this process.
+
+    Raises:
+        ValueError: its checks cannot be collected (pytest says why on standard error).
+    """
+    collector = _Collector()
+    before = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTEST_ADDOPTS", raising=False)  # options for somebody's own tests
+        status = pytest.main(arguments(folder), plugins=[plugin, collector])
+    # pytest knows them by names that the files of another lab have, too.
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
+            del sys.modules[name]
+    if collector.plan is None:
+        raise ValueError(f"{folder / 'checks'}: pytest could not collect it (status {status})")
+    return collector.plan

@@ -1,0 +1,343 @@
+"""A class on its way from hand-ins to files: graded, kept, written, and said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autograder import intake
+from autograder.course.late import LateRules
+from autograder.course.records import (
+    ClassRecord,
+    HandIn,
+    Isolation,
+    Lab,
+    Message,
+    Override,
+    Student,
+    Submission,
+)
+from autograder.course.score import score_of
+from autograder.grading import hidden_cases, journal, late, output_folder, overrides, shards
+from autograder.grading.engine import Engine, kept_name
+from autograder.grading.judge_process import EngineError, Options, versions
+from autograder.grading.options import Wanted
+from autograder.grading.review_list import Counted, ForAHuman, NotEnrolled, marked
+from autograder.grading.shards import OUTPUTS, Handed, Part, Shard
+from autograder.intake.people import Directory, Enrolment
+from autograder.intake.tree import Entry
+from autograder.report import write
+from autograder.report.class_summary import Summary
+from autograder.report.escape import line
+from autograder.report.table import ClassTable
+from autograder.report.terminal import say
+from autograder.sandbox.recording import hand_in_of
+
+if TYPE_CHECKING:
+    from autograder.grading.cluster import Cluster
+
+
+# The end of a grading: one look through the records writes the class's files and says the rest.
+
+
+@dataclass(frozen=True)
+class ClassEnd:
+    """What the end of a grading needs beside the class.
+
+    Args:
+        out: where to.
+        language: ``en`` or ``zh``.
+        enrolment: the roster, or an empty one.
+        decided: all overrides.
+        remarks: what intake has said about the source.
+        reports: whether every student's reports are still to be written.
+        elsewhere: who has handed in, but is graded in another shard.
+    """
+
+    out: Path
+    language: str
+    enrolment: Enrolment
+    decided: Sequence[Override]
+    remarks: Sequence[Message]
+    reports: bool
+    elsewhere: Sequence[Student] = ()
+
+    def write(self, record: ClassRecord, *, whole: bool = True) -> int:
+        """Write the class's files; of a ``whole`` class say what a human has to look at.
+
+        Returns:
+            0, or 1 when somebody has to look.
+        """
+        out, language = self.out, self.language
+        overview, table = write.Overview(record.lab), ClassTable(record.lab, language)
+        known = (*record.missing, *self.elsewhere)
+        human = ForAHuman(record.lab, self.decided, record.late_rules, known)
+        strangers = NotEnrolled(self.enrolment)
+        also: list[Summary] = [overview, table, human, strangers]
+        if self.reports:
+            also.append(write.Reports(record, out, language))
+        files = [path.name for path in write.class_files(record, out, also)]
+        told = overview.write(record, out, language)
+        if not whole:
+            return 0
+        print(table.text(record.isolation, record.missing), *told, sep="\n")
+        say(language, "written", out=out, files=", ".join((*files, *write.OVERVIEW)))
+        isolation = record.isolation
+        say(language, "isolation", level=isolation.level, layers=", ".join(isolation.layers))
+        if strangers.students:
+            say(language, "not_on_roster", students=output_folder.named(strangers.students))
+        return human.said(language, self.remarks)
+
+
+LEVELS = ("weak", "medium", "strong")
+
+
+class ClassRun:
+    """One class on its way from submissions to files."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        lab: Lab,
+        entries: Sequence[Entry],
+        enrolment: Enrolment,
+        missing: tuple[Student, ...],
+        remarks: tuple[Message, ...],
+        before: ClassRecord | None,
+        listed: Sequence[Entry] = (),
+        rules: LateRules | None = None,
+        everybody: Directory | None = None,
+    ) -> None:
+        """Read what may be wrong with the command line before anything is graded.
+
+        Args:
+            entries: what to grade.
+            enrolment: the roster, or an empty one.
+            missing: who is on the roster and handed in nothing.
+            remarks: what intake has said about the source.
+            before: the class that ``--only`` adds to.
+            listed: every attempt of the whole class, of which a shard grades some.
+            rules: about late hand-ins; None where the course has none.
+            everybody: the class, as overrides may name them.
+
+        Raises:
+            OverrideError: the file of overrides cannot be used.
+            IdentityError: a name in it fits several.
+        """
+        self._wanted = wanted
+        self._lab = lab
+        self._entries = entries
+        self._count = len(entries)
+        self._enrolment = enrolment
+        self._remarks = remarks
+        everybody = everybody or Directory(listed, missing)
+        self._overrides = overrides.given(wanted.overrides, wanted.out, lab, everybody)
+        self._record = ClassRecord(
+            lab, Isolation("weak", (), "fork"), versions(), (), missing=missing, late_rules=rules
+        )
+        self._before = before
+        self._listed = listed
+        self._again = False  # reports that were written have to be written anew
+        self._done: set[str] = set()
+        self._book: journal.Journal | None = None
+        self._no_weights = Message("check.no_weights")  # or why they could not be used
+        self._counted = Counted(
+            lab, enrolment, self._overrides, wanted.attempt, lambda _: self._no_weights, rules
+        )
+        self._kept = {h.student: self._counted.timed(h) for h in before.hand_ins} if before else {}
+
+    def run(self) -> int:
+        """Grade all, write what is there whatever happens meanwhile; the exit status."""
+        wanted, language = self._wanted, self._wanted.language
+        try:
+            status = self._grade()
+        except EngineError as error:
+            number, count = len(self._done), self._count
+            say(
+                language,
+                "cannot_go_on" if number else "cannot_start",
+                text=error,
+                number=number,
+                count=count,
+            )
+            status = 2
+        except KeyboardInterrupt:
+            say(language, "interrupted", number=len(self._done), count=self._count, out=wanted.out)
+            status = 130
+        except BrokenPipeError:  # nobody reads what is said: no fault of the disk
+            raise
+        except OSError as error:
+            say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
+            return 2
+        if status == 3 or not (self._done or self._wanted.shard):
+            return status
+        try:
+            return self._finish(status)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
+            return 2
+
+    def _grade(self) -> int:
+        wanted, lab = self._wanted, self._lab
+        late.keep(wanted.out, self._record.late_rules)
+        key = hidden_cases.find(
+            wanted.secret_file, wanted.out, again=wanted.resume or self._before is not None
+        )
+        hidden = hidden_cases.hidden_cases(lab.name, wanted.out, key)
+        real = None
+        if wanted.weights:
+            try:
+                real = hidden_cases.real_weights(lab.name, wanted.out, wanted.weights)
+            except hidden_cases.PrepareError as error:  # those checks stay ungraded, others count
+                self._no_weights = Message("check.weights_unusable", {"text": str(error)})
+                say(wanted.language, "no_weights", text=error)
+        options = Options(
+            hidden_cases=hidden,
+            real=real,
+            jobs=max(1, min(wanted.jobs, self._count)),
+            order_seed=key,
+            keep=(wanted.out / OUTPUTS).resolve() if wanted.keep_outputs else None,
+        )
+        with self._engine(options) as engine:
+            engine.wait_ready()
+            if LEVELS.index(engine.isolation.level) < LEVELS.index(wanted.least):
+                say(wanted.language, "too_weak", level=engine.isolation.level, least=wanted.least)
+                return 3
+            if wanted.dask:
+                level, workers = engine.isolation.level, engine.workers
+                say(wanted.language, "cluster", workers=workers, level=level)
+            self._record = replace(
+                self._record,
+                isolation=self._weaker(engine.isolation),
+                hidden_cases=engine.counts["hidden"],
+                public_cases=engine.counts["public"],
+            )
+            asked = [hidden, *([real.cases] if real else [])]
+            isolation = engine.isolation
+            releases = versions() | {"layers": ",".join(isolation.layers)}
+            releases |= {"worker": isolation.worker}  # only a forked one has a CPU clock
+            state = journal.context(lab, asked, releases)
+            self._book = book = journal.Journal(wanted.out / journal.FOLDER, lab, state)
+            open_ones: dict[str, Submission] = {}
+            for hand_in in engine.grade(self._not_known(book, open_ones)):
+                hand_in = marked(hand_in)
+                book.keep(open_ones.pop(hand_in.student), hand_in)
+                self._take(hand_in)
+            # A worker that joined meanwhile may isolate less; no report may promise more.
+            self._again = self._weaker(engine.isolation) != self._record.isolation
+            self._record = replace(self._record, isolation=self._weaker(engine.isolation))
+        return 0
+
+    def _engine(self, options: Options) -> Engine | Cluster:
+        """This machine, or a cluster."""
+        if self._wanted.dask is None:
+            return Engine(self._lab, options)
+        from autograder.grading.cluster import Cluster  # its package is an extra
+
+        return Cluster(
+            self._wanted.dask, self._lab, options, self._wanted.least, len(self._entries)
+        )
+
+    def _not_known(
+        self,
+        book: journal.Journal,
+        open_ones: dict[str, Submission],
+    ) -> Iterator[Submission]:
+        """Those that have to be graded; with ``--resume`` the others are taken from the book."""
+        with intake.fenced() as read:
+            for entry in self._entries:
+                submission = read(entry, self._lab)
+                known = book.known(submission) if self._wanted.resume else None
+                kept = not self._wanted.keep_outputs or self._kept_of(submission)
+                if known is not None and kept:
+                    self._take(known)
+                    continue
+                open_ones[submission.student] = submission
+                yield submission
+
+    def _kept_of(self, submission: Submission) -> bool:
+        """Whether outputs of these very files are kept."""
+        try:
+            told = hand_in_of(self._wanted.out / OUTPUTS / kept_name(submission.student))
+        except (OSError, ValueError):
+            return False
+        return told.get("files") == dict(submission.files)
+
+    def _take(self, hand_in: HandIn) -> None:
+        """One more is done: its reports are written at once."""
+        hand_in = self._counted.shown(hand_in)
+        self._done.add(hand_in.student)
+        if self._wanted.attempt == "last":  # otherwise it may not be the one that counts
+            write.student_reports(self._record, hand_in, self._wanted.out, self._wanted.language)
+        score = score_of(self._lab, hand_in)
+        say(
+            self._wanted.language,
+            "progress_undecided" if score.undecided else "progress",
+            number=len(self._done),
+            count=self._count,
+            student=line(hand_in.student),
+            earned=score.earned,
+            undecided=score.undecided,
+            total=score.total,
+        )
+
+    def _weaker(self, isolation: Isolation) -> Isolation:
+        """That of the record which ``--only`` adds to, where it was weaker."""
+        old = self._before.isolation if self._before else isolation
+        return old if LEVELS.index(old.level) < LEVELS.index(isolation.level) else isolation
+
+    def _finish(self, status: int) -> int:
+        """Write the class's files, say what a human has to look at."""
+        wanted, language = self._wanted, self._wanted.language
+        if status and output_folder.students(wanted.out) - self._done - set(self._kept):
+            return status  # what stands there is whole, and of more than this run has done
+        assert self._book is not None
+        hand_ins = self._counted.of_class(self._book, self._done, self._kept)
+        record = replace(self._record, hand_ins=hand_ins)
+        # With the best attempt, before the end another one may count.
+        reports = (wanted.attempt == "best" or self._again) and not status
+        end = ClassEnd(
+            wanted.out,
+            language,
+            self._enrolment,
+            self._overrides,
+            self._remarks,
+            reports=reports,
+            elsewhere=self._elsewhere() if wanted.shard else (),
+        )
+        written = end.write(record, whole=not status)
+        if wanted.shard and not status:
+            self._write_part(wanted.shard)
+        return status or written
+
+    def _elsewhere(self) -> list[Student]:
+        """Everybody who has handed in, whatever shard they are in."""
+        return [one for e in self._listed for one in (*e.origin.students, Student(e.student))]
+
+    def _write_part(self, shard: Shard) -> None:
+        """Say what this part is, for ``merge``."""
+        record, lab = self._record, self._lab
+        own = shard.own(self._listed)
+        part = Part(
+            shard,
+            lab.name,
+            shards.digest_of_lab(lab),
+            journal.context(lab, (), {}).hex(),
+            hidden_cases.remembered(self._wanted.out),
+            shards.digest_of_source(self._listed),
+            self._wanted.attempt,
+            record.versions,
+            record.isolation,
+            record.hidden_cases,
+            record.public_cases,
+            tuple(sorted(self._done)),
+            tuple(Handed(entry.student, entry.origin) for entry in own),
+            self._remarks,
+            self._no_weights,
+            record.late_rules,
+        )
+        shards.write(self._wanted.out, part)

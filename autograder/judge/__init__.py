@@ -1,0 +1,1 @@
+"""Takes one hand-in through all checks, in a process of its own."""

@@ -1,0 +1,245 @@
+"""What a hand-in's answers say about the mistakes in it: findings, for a report or a hint.
+
+Nothing here changes a score, and a hand-in that passes costs nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from autograder.checks.expect import CheckFailed
+from autograder.checks.plan import Plan, Trial
+from autograder.course.records import Certainty, CheckResult, Finding, Lab, Message, Outcome, Text
+from autograder.diagnosis import bank as banks
+from autograder.diagnosis.bank import Bank
+from autograder.diagnosis.fingerprints import Fingerprints
+from autograder.diagnosis.items import COLUMNS, Answer, Course, Stage, by_exercise, furthest
+from autograder.diagnosis.naming import Naming, names
+from autograder.sandbox.links import NoWorker, StudentError, WorkerLost
+from autograder.sandbox.recording import NotKept
+from autograder.sandbox.student import Student
+from autograder.sandbox.transport import CheckTransport
+from autograder.wire.messages import Tensor
+
+# Where the fault lies, when its name is not known or not enough: stages that agree, properties.
+
+
+def stages_of(plan: Plan, course: Course, transport: CheckTransport) -> list[Message]:
+    """Up to where the answer to a check is right, and what differs first; or nothing.
+
+    Raises:
+        NoWorker: none could be started.
+    """
+    trials = plan.trials.get(course.check, ())
+    trial = next((trial for trial in trials if trial.case.name == course.case), None)
+    if trial is None:
+        return []
+    try:
+        student, _ = _asked(trial, transport, traced=True)
+    except WorkerLost:
+        return []
+    tables = [made for made in student.traces if isinstance(made, Tensor)]
+    rows = [made.array for made in tables if made.shape[1:] == (COLUMNS,)]
+    if not rows:
+        return []
+    right, wrong = furthest(course.stages, np.concatenate(rows).astype(np.float64))
+    if not wrong:
+        return []
+    if not right:
+        return [Message("diagnosis.differs_at_once", {"differs": _listed(wrong)})]
+    return [Message("diagnosis.agrees", {"agrees": _listed(right), "differs": _listed(wrong)})]
+
+
+def properties_of(plan: Plan, exercise: str, transport: CheckTransport) -> list[Message]:
+    """Which properties hold, and which do not.
+
+    Raises:
+        NoWorker: none could be started.
+    """
+    held: dict[bool, list[Text]] = {True: [], False: []}
+    for trial in plan.probes.get(exercise, ()):
+        try:
+            _, answer = _asked(trial, transport)
+        except WorkerLost:
+            break  # it costs more than it can tell
+        if answer is not None:
+            held[answer].append(_title(trial))
+    said = []
+    if held[False]:
+        said.append(Message("diagnosis.breaks", {"properties": _joined(held[False])}))
+    if held[True]:
+        said.append(Message("diagnosis.holds", {"properties": _joined(held[True])}))
+    return said
+
+
+def _asked(
+    trial: Trial, transport: CheckTransport, *, traced: bool = False
+) -> tuple[Student, bool | None]:
+    """Ask; once more, when a stray signal took the worker.
+
+    Raises:
+        WorkerLost, NoWorker.
+    """
+    student = Student(transport, traced=traced)
+    try:
+        return student, _ask(trial, student)
+    except WorkerLost as lost:
+        if not lost.stray:
+            raise
+    transport.forgive()
+    student = Student(transport, traced=traced)
+    return student, _ask(trial, student)
+
+
+def _ask(trial: Trial, student: Student) -> bool | None:
+    """Whether it passes; None when it cannot be asked.
+
+    Raises:
+        WorkerLost, NoWorker.
+    """
+    trial.guard()
+    try:
+        trial.run(student, trial.case)
+        student.flush()
+    except CheckFailed:
+        return False
+    except (StudentError, NotKept):
+        return None
+    except (WorkerLost, NoWorker):
+        raise
+    except Exception:  # an answer that no property expects tells nothing
+        return None
+    return True
+
+
+def _title(trial: Trial) -> Text:
+    words = [line.strip() for line in (inspect.getdoc(trial.run) or "").splitlines()]
+    lines = [line for line in words if line]
+    return Text(lines[0], lines[-1]) if lines else Text(trial.check, trial.check)
+
+
+def _listed(stages: Sequence[Stage]) -> dict[str, str]:
+    return _joined([stage.name for stage in stages])
+
+
+def _joined(texts: Sequence[Text]) -> dict[str, str]:
+    return {"en": ", ".join(t.en for t in texts), "zh": "、".join(t.zh for t in texts)}
+
+
+@dataclass(frozen=True)
+class Known:
+    """The fingerprints to compare with: single mistakes, and pairs where the grader has them."""
+
+    bank: Bank
+    pairs: Mapping[str, Fingerprints] = field(default_factory=dict)
+
+
+def known(fingerprints: str | None, pairs: str | None) -> Known | None:
+    """Read the banks; None without one.
+
+    One that cannot be read is said on standard error, and grading goes on: it costs no points.
+    """
+    if not fingerprints:
+        return None
+    try:
+        singles = banks.load(Path(fingerprints))
+        return Known(singles, banks.load(Path(pairs)).exercises if pairs else {})
+    except banks.BankError as error:
+        print(f"autograder: no mistake will be named: {error}", file=sys.stderr)
+        return None
+
+
+def findings(
+    plan: Plan,
+    results: Sequence[CheckResult],
+    answers: Sequence[Answer],
+    known: Known,
+    transport: CheckTransport,
+) -> tuple[Finding, ...]:
+    """What is recognised in the exercises that fail on public cases.
+
+    Args:
+        plan: what was graded.
+        results: what became of its checks.
+        answers: what came back on public cases.
+        known: what to compare with.
+        transport: where to ask what else helps, a few calls; no hidden case has been there yet.
+
+    Raises:
+        NoWorker: none could be started.
+    """
+    failing = failures(plan.lab, results)
+    checks = {check.name for check in plan.lab.checks if check.exercise in failing}
+    asked = [
+        answer for answer in answers if answer.check in checks
+    ]  # of the others nothing is said
+    traces = {name: trace for name, trace in by_exercise(plan.lab, asked).items() if trace}
+    if not traces:
+        return ()
+    found = []
+    for naming in names(known.bank, known.pairs, traces):
+        if naming.certainty is Certainty.UNKNOWN:  # each exercise has its own that is known
+            each = [replace(naming, exercises=(name,)) for name in naming.exercises]
+        else:
+            each = [naming]
+        for one in each:
+            said = tuple(_known(plan, one, failing, known, transport))
+            if said or one.certainty is not Certainty.UNKNOWN:
+                found.append(_finding(one, failing, known, said))
+    return tuple(found)
+
+
+def _known(
+    plan: Plan,
+    naming: Naming,
+    failing: Mapping[str, tuple[str, ...]],
+    known: Known,
+    transport: CheckTransport,
+) -> Iterator[Message]:
+    """What is known beside a name."""
+    if naming.partly:
+        yield Message("diagnosis.not_alone")
+    wrong = {check for name in naming.exercises for check in failing[name]}
+    if naming.within in wrong:  # that of a check that passes would read as if it had failed
+        titles = {check.name: check.title for check in plan.lab.checks}
+        title = titles[naming.within]
+        yield Message("diagnosis.within", {"check": {"en": title.en, "zh": title.zh}})
+    for exercise in naming.exercises:
+        course = known.bank.courses.get(exercise)
+        if course is not None and course.check in failing[exercise]:
+            yield from stages_of(plan, course, transport)
+        if naming.certainty is not Certainty.NAMED:
+            yield from properties_of(plan, exercise, transport)
+
+
+def failures(lab: Lab, results: Sequence[CheckResult]) -> dict[str, tuple[str, ...]]:
+    """The checks that give wrong answers to public cases, by exercise."""
+    wrong = {r.check for r in results if r.outcome is Outcome.FAILED and not r.hidden}
+    found: dict[str, tuple[str, ...]] = {}
+    for exercise in lab.exercises:
+        failed = tuple(check.name for check in exercise.checks if check.name in wrong)
+        if failed:
+            found[exercise.id] = failed
+    return found
+
+
+def _finding(
+    naming: Naming,
+    failing: Mapping[str, tuple[str, ...]],
+    known: Known,
+    said: tuple[Message, ...],
+) -> Finding:
+    return Finding(
+        exercises=naming.exercises,
+        certainty=naming.certainty,
+        misconceptions=tuple(known.bank.classes[name] for name in naming.classes),
+        either=naming.either,
+        checks=tuple(check for name in naming.exercises for check in failing[name]),
+        known=said,
+    )

@@ -1,0 +1,285 @@
+"""Judges one hand-in from beginning to end: all checks, marks for a person, a replay."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from autograder.checks.expect import CheckFailed
+from autograder.checks.plan import Plan, Trial
+from autograder.course.plain import (
+    finding_to_plain,
+    message_from_plain,
+    message_to_plain,
+    result_to_plain,
+)
+from autograder.course.records import CheckResult, Message, Outcome, Text
+from autograder.judge import marks, outcomes
+from autograder.judge.diagnose import Known, findings
+from autograder.judge.marks import may_carry_state
+from autograder.judge.runner import Runner
+from autograder.sandbox.links import NoWorker, Starter, StudentError, Usage, WorkerLost
+from autograder.sandbox.recording import KeepingTransport, KeptTransport
+from autograder.sandbox.student import Student
+from autograder.sandbox.transport import Sources, WorkerTransport
+
+# Whether what one check leaves behind in its process decides about another.
+#
+# Namespaces are fresh for every check, but the process is one: code may patch torch, or count its
+# calls. So a few checks run once more, in a new worker and the other way round, each from a case
+# that was not its first. Honest code gives the same; where it does not, a person is told. A worker
+# more is a tenth of what a hand-in costs: it is spent where the text could keep something at all,
+# and on some of the others, which the secret chooses.
+
+REPLAYED = 3  # checks
+SAMPLED = 8  # one in so many hand-ins is replayed whatever its text
+
+
+def replay_due(files: Mapping[str, str], seed: str) -> bool:
+    """Whether this hand-in (text by file name) is worth a replay."""
+    return random.Random(seed).randrange(SAMPLED) == 0 or may_carry_state(files)
+
+
+def chosen(plan: Plan, results: Mapping[str, CheckResult], seed: str) -> list[Trial]:
+    """Cases to run once more: of checks that passed or failed on a case we know, last first."""
+    found = []
+    for check in plan.lab.checks:
+        result = results.get(check.name)
+        trials = plan.trials.get(check.name, ())
+        if result is None or check.fresh or not trials:
+            continue
+        if result.outcome is Outcome.PASSED:
+            found.append(trials[-1])
+        elif result.outcome is Outcome.FAILED:
+            found += [trial for trial in trials if trial.case.name == result.case]
+    kept = random.Random(seed).sample(range(len(found)), min(REPLAYED, len(found)))
+    return [found[place] for place in sorted(kept, reverse=True)]
+
+
+def changed(
+    plan: Plan, results: Mapping[str, CheckResult], transport: WorkerTransport, seed: str
+) -> list[Message]:
+    """Marks for a person where a check ends otherwise than it did at first.
+
+    Raises:
+        NoWorker: none could be started.
+    """
+    trials = chosen(plan, results, seed)
+    if not trials:
+        return []
+    transport.renew()
+    differ = []
+    for trial in trials:
+        trial.guard()
+        try:
+            passed = _passes(trial, transport)
+        except WorkerLost as lost:
+            if lost.stray or lost.clock == "whole":
+                continue  # somebody's kill, or a hand-in's budget, says nothing about the order
+            passed = False
+        except NoWorker:
+            raise
+        except Exception:
+            passed = False  # an answer that no check expects must not cost us the judge
+        if passed != (results[trial.check].outcome is Outcome.PASSED):
+            differ.append(trial.check)
+    titles = [check.title for check in plan.lab.checks if check.name in differ]
+    named = {"en": ", ".join(t.en for t in titles), "zh": "、".join(t.zh for t in titles)}
+    return [Message("check.state_carries_over", {"checks": named})] if differ else []
+
+
+def _passes(trial: Trial, transport: WorkerTransport) -> bool:
+    student = Student(transport)
+    try:
+        trial.run(student, trial.case)
+        student.flush()
+    except (CheckFailed, StudentError):
+        return False
+    return True
+
+
+# Confirms counts from outside: what a process says of itself against what the system sees of it.
+#
+# Checks of costs read counts that the student's own process makes, and code that knows how can make
+# them up. So some hand-ins are asked once more, after all checks, with inputs so large that work
+# left uncounted shows in the peak memory or the CPU time of the worker, which it cannot forge. Only
+# a large factor says anything: slow code is not suspected, nor a busy machine, and what uses little
+# more than it says stays unseen. A disagreement is for a person, who gets both numbers.
+
+DRAWN = 10  # one in so many hand-ins is confirmed whatever else is known of it
+MIB = 1 << 20
+# All right styles that we have take at most 13 MiB more than they say, forged naive ones 250 MiB.
+_TIMES_BYTES, _MORE_BYTES = 2, 40 * MIB
+# They take at most twice as long for the second call, naive ones 14 times.
+_TIMES_SECONDS, _MORE_SECONDS = 5, 0.01
+_F = TypeVar("_F", bound=Callable[..., None])
+
+
+def confirms(*checks: str) -> Callable[[_F], _F]:
+    """Mark a function of ``confirmations.py``: it confirms what these checks have counted.
+
+    It gets a :class:`Watched` student and a case, earns nothing and costs nothing.
+    """
+    mark: Callable[[_F], _F] = pytest.mark.confirms(*checks)
+    return mark
+
+
+class Disagreement(Exception):
+    """The process has used far more than its own counts say."""
+
+    def __init__(self, key: str, **values: float) -> None:
+        super().__init__(key)
+        self.key, self.values = key, values
+
+
+class NotVisible(Exception):
+    """The system does not tell what this worker uses."""
+
+
+class Watched(Student):
+    """A hand-in whose process is watched from outside."""
+
+    def __init__(self, transport: WorkerTransport) -> None:
+        super().__init__(transport)
+        self._worker = transport
+
+    def usage(self) -> Usage:
+        """What the worker has used once all that is queued has run.
+
+        Raises:
+            NotVisible: nobody knows.
+        """
+        self.flush()
+        usage = self._worker.usage()
+        if usage is None:
+            raise NotVisible
+        return usage
+
+    def seconds(self, ask: Callable[[], object], *, times: int = 2) -> float:
+        """CPU seconds that what ``ask`` queues takes: the least of several times."""
+        taken = []
+        for _ in range(times):
+            before = self.usage().cpu_seconds
+            ask()
+            taken.append(self.usage().cpu_seconds - before)
+        return min(taken)
+
+
+def expect_bytes_as_said(said: int, before: Usage, after: Usage) -> None:
+    """The worker's memory has not grown by far more than the call between says it had alive."""
+    seen = after.highest - before.resident
+    if seen > _TIMES_BYTES * said + _MORE_BYTES:
+        raise Disagreement("check.more_bytes", said=said / MIB, seen=seen / MIB)
+
+
+def expect_equal_work(first: float, second: float) -> None:
+    """Two calls that are said to do the same work take CPU seconds of the same order."""
+    if second > _TIMES_SECONDS * first + _MORE_SECONDS:
+        raise Disagreement("check.more_time", first=1e3 * first, second=1e3 * second)
+
+
+def confirmation_due(marks: Collection[Message], seed: str) -> bool:
+    """Whether the counts of a hand-in with these marks are confirmed."""
+    return bool(marks) or random.Random(f"confirm {seed}").randrange(DRAWN) == 0
+
+
+def disagreements(
+    plan: Plan, results: Iterable[CheckResult], transport: WorkerTransport
+) -> list[Message]:
+    """Marks for a person where checks have passed by counts that are not confirmed.
+
+    Raises:
+        NoWorker: none could be started.
+    """
+    passed = {result.check for result in results if result.outcome is Outcome.PASSED}
+    asked = [
+        (tuple(check.title for check in plan.lab.checks if check.name in checks), trial)
+        for checks, trial in plan.confirmations.items()
+        if passed.issuperset(checks)  # else its own counts have told already
+    ]
+    if not asked or transport.usage() is None:
+        return []  # a worker for nothing takes seconds where each is a Python of its own
+    return [mark for titles, trial in asked for mark in _asked(titles, trial, transport)]
+
+
+def _asked(titles: Sequence[Text], trial: Trial, transport: WorkerTransport) -> list[Message]:
+    trial.guard()
+    try:
+        with transport.exact():  # a peak stays: one worker for each
+            trial.run(Watched(transport), trial.case)
+    except Disagreement as error:
+        named = {"en": ", ".join(t.en for t in titles), "zh": "、".join(t.zh for t in titles)}
+        return [Message(error.key, {"checks": named, **error.values})]
+    except NoWorker:
+        raise
+    except Exception:  # no check: whatever else happens here says nothing about the counts
+        return []
+    return []
+
+
+def judged(
+    plan: Plan, request: Mapping[str, Any], start: Starter, known: Known | None = None
+) -> dict[str, Any]:
+    """Run all checks on one hand-in.
+
+    Args:
+        plan: the lab's checks and cases.
+        request: see :mod:`autograder.judge.main`; with ``keep`` (a path) what comes back is
+            kept there, with ``kept`` it is taken from there and nothing of the hand-in runs.
+        start: how to get a worker.
+        known: what mistakes are recognised by; without it none is looked for.
+
+    Returns:
+        ``{"record": …}``, or ``{"no_worker": why}``, or ``{"unwritten": [errno, why]}`` when what
+        came back could not be kept.
+    """
+    lab = plan.lab
+    plan = plan.shuffled(request["order"])
+    problems = {name: message_from_plain(raw) for name, raw in request["problems"].items()}
+    sources = Sources(request["files"], request["paths"], lab.given)
+    worker = WorkerTransport(start, sources, lab.limits)
+    transport: WorkerTransport | KeepingTransport | KeptTransport = worker
+    if request.get("kept"):
+        transport = KeptTransport(Path(request["kept"]))
+    elif request.get("keep"):
+        told = {name: request[name] for name in ("files", "problems", "order")}
+        transport = KeepingTransport(worker, Path(request["keep"]), told)
+    ahead = None if request.get("kept") else worker.ahead
+    runner = Runner(plan, transport, ahead, whole=request.get("whole", True))
+    try:
+        results = runner.public(problems, set(request["checks"]))
+        # In the worker at hand, which has seen no hidden case yet.
+        with transport.aside():
+            recognised = findings(plan, results, runner.answers, known, transport) if known else ()
+        results = runner.hidden()
+        files, ran = request["files"], runner.imported
+        found = marks.forbidden(lab, files, runner.operators, ran)
+        unread = marks.is_unread(files, ran)
+        if request["replay"] and (unread or replay_due(files, request["order"])):
+            by_name = {result.check: result for result in results}
+            found += changed(plan, by_name, worker, request["order"])
+        if request["replay"] and confirmation_due(found, request["order"]):
+            with worker.aside():
+                found += disagreements(plan, results, worker)
+        results = outcomes.of_files(lab, request["files"], results)
+        if isinstance(transport, KeepingTransport):
+            runner.ask_the_rest()
+            try:
+                transport.save()
+            except OSError as error:
+                return {"unwritten": [error.errno, error.strerror]}
+    except NoWorker as error:
+        return {"no_worker": str(error)}
+    finally:
+        worker.renew()
+    return {
+        "record": {
+            "results": [result_to_plain(result) for result in results],
+            "marks": [message_to_plain(mark) for mark in found],
+            "findings": [finding_to_plain(one) for one in recognised],
+        }
+    }

@@ -1,0 +1,298 @@
+"""The scoreboard of ``make test``: one row per exercise, the first failure, what to do next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autograder.course.messages import render
+from autograder.course.records import Check, CheckResult, ClassRecord, Lab, Message, Outcome
+from autograder.course.score import score_of
+from autograder.report.escape import block, fitted, folded, line, width
+from autograder.report.next_step import command_of, next_lines, number_of
+from autograder.report.terminal import coloured, columns, glyphs
+from autograder.report.view import BAD, Row, label, rows_of
+
+# With these no hint on the mathematics can help.
+NO_MATHEMATICS = (
+    "syntax",
+    "exit",
+    "breakpoint",
+    "missing",
+    "missing_near",
+    "wrong_lab",
+    "empty_file",
+    "not_importable",
+    "import",
+    "import_line",
+    "file_lost",
+)
+LINES = 24  # of the whole board, so that its first row stays in sight
+_MORE = 4  # titles of further checks that fail
+_PRINTS = 8
+_FRAMES = 3
+_NAME = 17  # columns of an exercise's name
+_INDENT = 12 + _NAME  # of what stands beside it
+
+
+def scoreboard(
+    record: ClassRecord,
+    chosen: Sequence[str],
+    language: str,
+    *,
+    hidden: int | None = None,
+    following: str = "",
+) -> tuple[str, bool]:
+    """The text for the terminal, and whether every check that counts passed.
+
+    Args:
+        record: holds exactly one hand-in, the student's own.
+        chosen: names of the checks that were asked for; what they need ran, too.
+        language: ``en`` or ``zh``.
+        hidden: how many hidden cases the grader runs for the whole lab; None if not known.
+        following: number of the next lab; empty for none.
+    """
+    rows = rows_of(record, chosen)
+    open_rows = [row for row in rows if row.missed]
+    if len(rows) < len(record.lab.exercises):
+        hidden = None  # the number is that of all exercises
+    end = ["", *_total(rows, hidden, language), *next_lines(record, rows, following, language)]
+    end += [render(mark, language) for mark in record.hand_ins[0].shown_marks]
+    end.append(_say("isolation_short", language, level=record.isolation.level))
+    told = _Told(open_rows[0] if open_rows else None, language)
+    lines = [text for row in rows for text in told.row(row)]
+    if open_rows:
+        lines.append(_say("legend", language, **glyphs()))
+        if all(row.kind == "not_started" for row in rows):
+            lines += ["", *folded(_say("nothing_yet", language), columns())]
+        lines += _detail(open_rows[0], record, LINES - len(lines) - len(end), language)
+    return "\n".join([*lines, *end]), not open_rows
+
+
+class _Told:
+    """Says each reason once: what ails a file ails every exercise in it."""
+
+    def __init__(self, first: Row | None, language: str) -> None:
+        self._first = first  # its reason stands below the rows
+        self._language = language
+        self._seen: set[str] = set()
+
+    def row(self, row: Row) -> list[str]:
+        """The line of an exercise, or two where it waits for something that has a long name."""
+        earned, worth = row.points
+        head = f"{coloured(row.kind)} {earned:>3}/{worth:<3} {row.name:<{_NAME}} "
+        title = line(row.exercise.title.in_(self._language))
+        if row.reason is None:
+            return [head + title]
+        reason = line(render(row.reason, self._language))
+        if reason in self._seen:
+            return [head + title + _say("same", self._language)]
+        self._seen.add(reason)
+        if row is self._first and row.kind == "failed":
+            return [head + title]
+        room = columns() - _INDENT
+        colon = "：" if self._language == "zh" else ": "
+        texts = folded(title + colon + reason, room)
+        if len(texts) > 2:
+            texts = [texts[0], fitted(" ".join(texts[1:]), room).rstrip()]
+        return [head + texts[0], *(" " * _INDENT + text for text in texts[1:])]
+
+
+def _detail(row: Row, record: ClassRecord, room: int, language: str) -> list[str]:
+    """The first check that did not pass, in ``room`` lines, and the titles of others."""
+    check, result = _root(row, record)
+    if result.outcome is Outcome.NOT_STARTED or result.message is None:
+        return []
+    file = _whole_file(result)
+    others = [
+        c
+        for c, r in row.missed
+        if r.outcome in BAD and c is not check and not (file and r.message == result.message)
+    ]
+    lines = ["", *symptom(check, result, language, room - 1 - bool(others))]
+    if others:
+        titles = [f"    {line(one.title.in_(language))}" for one in others[:_MORE]]
+        titles = titles[: max(0, room - len(lines) - 1)]
+        key = "also_first" if len(titles) < len(others) else "also"
+        values = {"count": len(others), "shown": len(titles)}
+        lines += [_say(key if titles else "also_short", language, **values), *titles]
+    return lines
+
+
+def _whole_file(result: CheckResult) -> bool:
+    """Whether what is wrong ails every check of the file."""
+    key = result.message.key if result.message is not None else ""
+    return key.removeprefix("check.") in NO_MATHEMATICS or key.startswith("intake.")
+
+
+def _root(row: Row, record: ClassRecord) -> tuple[Check, CheckResult]:
+    """The first check that was missed, or the one that it waits for, if that was not asked for."""
+    check, result = row.missed[0]
+    if result.outcome is Outcome.SKIPPED:
+        results = {one.check: one for one in record.hand_ins[0].results}
+        for need in (one for one in record.lab.checks if one.name in check.needs):
+            if results[need.name].outcome in BAD:
+                return need, results[need.name]
+    return check, result
+
+
+def symptom(check: Check, result: CheckResult, language: str, room: int = LINES) -> list[str]:
+    """What became of a check: outcome and title, its sentence, traceback and prints.
+
+    The last frames and prints are left of what does not fit into ``room`` lines, one of each at
+    least.
+    """
+    word = render(Message(f"outcome.{result.outcome.value}"), language)
+    lines = folded(
+        _say("check", language, outcome=word, title=line(check.title.in_(language))), columns()
+    )
+    if result.message is not None:
+        reason = render(result.message, language)
+        lines += [f"  {text}" for text in folded(reason, columns() - 2)]
+    prints = block(result.prints).splitlines() if result.prints else []
+    left = room - len(lines) - (len(prints[-_PRINTS:]) + 1 if prints else 0)
+    frames = result.frames[-max(1, min(_FRAMES, left)) :]
+    for frame in frames:
+        lines.append(f"    {line(frame.file)}:{frame.line}  {line(frame.text)}")
+    if prints:
+        lines.append("  " + label("prints", language) + ":")
+        shown = prints[-max(1, min(_PRINTS, room - len(lines))) :]
+        lines += [f"    {text}" for text in shown]
+    return lines
+
+
+def _total(rows: Sequence[Row], hidden: int | None, language: str) -> list[str]:
+    earned, total = (sum(row.points[part] for row in rows) for part in (0, 1))
+    values = {"earned": earned, "total": total}
+    if hidden:
+        text = _say("public_total_of", language, hidden=hidden, **values)
+    else:
+        text = _say("public_total", language, **values)
+    return folded(text, columns())
+
+
+def _say(name: str, language: str, **values: object) -> str:
+    return render(Message(f"board.{name}", values), language)
+
+
+# All labs at a glance: one row per lab, and the command for the one to go on with.
+
+_TITLE = 56  # columns at most
+
+
+@dataclass(frozen=True)
+class LabRow:
+    """A lab with its exercises as they stand; none where the lab was not begun."""
+
+    lab: Lab
+    rows: tuple[Row, ...]
+
+    @property
+    def kind(self) -> str:
+        """As of a :class:`Row`; ``other`` where some exercises wait, and none is wrong."""
+        kinds = {row.kind for row in self.rows}
+        if kinds <= {"not_started"}:
+            return "not_started"
+        if kinds == {"passed"}:
+            return "passed"
+        return "failed" if "failed" in kinds else "other"
+
+    @property
+    def mark(self) -> str:
+        """Whose glyph is shown: what is half done and right so far is not yet finished."""
+        return "not_started" if self.kind == "other" else self.kind
+
+    @property
+    def points(self) -> tuple[int, int]:
+        """Earned, and worth."""
+        earned = sum(row.points[0] for row in self.rows)
+        return earned, self.lab.points
+
+
+def overview(labs: Sequence[LabRow], language: str) -> str:
+    """The text for the terminal."""
+    titles = [width(line(lab.lab.title.in_(language))) for lab in labs]
+    column = min(_TITLE, max(titles))
+    lines = [_line(lab, column, language) for lab in labs]
+    lines += [_say_overview("legend", language, **glyphs()), ""]
+    open_labs = [lab for lab in labs if lab.kind != "passed"]
+    begun = [lab for lab in open_labs if lab.kind != "not_started"]
+    if not open_labs:
+        return "\n".join([*lines, _say_overview("all_labs_done", language)])
+    if all(lab.kind == "not_started" for lab in labs):
+        lines.append(_say_overview("nothing_yet_anywhere", language))
+    first = (begun or open_labs)[0]
+    command = command_of(number_of(first.lab), "test")
+    return "\n".join([*lines, _say_overview("next", language, command=command)])
+
+
+def _line(one: LabRow, column: int, language: str) -> str:
+    earned, worth = one.points
+    title = fitted(line(one.lab.title.in_(language)), column)
+    if one.kind == "not_started":
+        said = _say_overview("lab_not_started", language, count=len(one.lab.exercises))
+    else:
+        passed = sum(row.kind == "passed" for row in one.rows)
+        said = _say_overview("lab", language, passed=passed, count=len(one.rows))
+    return (
+        f"{coloured(one.mark)} {earned:>3}/{worth:<3} LAB={number_of(one.lab):<2} {title}  {said}"
+    )
+
+
+def _say_overview(name: str, language: str, **values: object) -> str:
+    return render(Message(f"board.{name}", values), language)
+
+
+# Results of one's own checks as JSON, in the shape of Classroom 50's ``result.json``.
+#
+# Fields: foundation50/classroom50, ``wiki/Advanced-Autograding.md``; what else a test holds is kept
+# there as it is. What could not be checked is neither in ``score`` nor in ``max-score``.
+
+MAX_OUTPUT = 500  # characters of what a test printed
+
+
+def text_of(record: ClassRecord, language: str) -> str:
+    """One line of ASCII JSON.
+
+    Args:
+        record: holds exactly one hand-in.
+        language: ``en`` or ``zh``.
+    """
+    return json.dumps(document(record, language), separators=(",", ":")) + "\n"
+
+
+def document(record: ClassRecord, language: str) -> dict[str, Any]:
+    """The results as plain data, in whole points."""
+    (hand_in,) = record.hand_ins
+    results = {result.check: result for result in hand_in.results}
+    tests = []
+    for exercise in record.lab.exercises:
+        for check in exercise.checks:
+            result = results.get(check.name)
+            if result is None or result.outcome is Outcome.NOT_GRADED:
+                continue
+            passed = result.outcome is Outcome.PASSED
+            told: dict[str, Any] = {
+                "test-name": f"{exercise.id}: {line(check.title.in_(language))}"
+            }
+            told |= {"passed": passed, "score": check.points if passed else 0}
+            told |= {"max-score": check.points, "file": exercise.file}
+            tests.append(told | _said(result, language))
+    score = score_of(record.lab, hand_in)
+    return {"score": score.earned, "max-score": score.gradable, "tests": tests}
+
+
+def _said(result: CheckResult, language: str) -> dict[str, Any]:
+    """The sentence, what was printed (its end), and where; each as far as there is one."""
+    told: dict[str, Any] = {}
+    if result.outcome is not Outcome.PASSED:
+        word = render(Message(f"outcome.{result.outcome.value}"), language)
+        why = line(render(result.message, language)) if result.message is not None else ""
+        told["message"] = f"{word}: {why}" if why else word
+    if result.frames:
+        told["line"] = result.frames[-1].line
+    if result.prints:
+        told["output"] = block(result.prints)[-MAX_OUTPUT:]
+    return told

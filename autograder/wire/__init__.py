@@ -1,0 +1,1 @@
+"""What the judge and a worker say to each other: frames, messages, caps. Both sides read it."""

@@ -1,0 +1,268 @@
+"""The process group of student code: ranks that meet at the judge, without a socket.
+
+Student code writes ordinary ``torch.distributed`` calls. The default group is initialised when it
+comes in: of size 1 in every worker, of more where a check asks for ranks. All collectives are
+made of one primitive, "every rank gives bytes, every rank gets everybody's", and reduce here, in
+torch, so the judge only has to hand bytes around. A group of size 1 asks nobody.
+
+torch 2.13 calls ``_allgather_base`` ``all_gather_single`` and ``_reduce_scatter_base``
+``reduce_scatter_single``; the group answers to both names.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.distributed import distributed_c10d
+
+from autograder.wire.messages import MAX_COLLECTIVE
+
+# Annotated in part only, and differently in each release.
+dist: Any = torch.distributed
+c10d: Any = distributed_c10d
+c10d_native: Any = torch._C._distributed_c10d
+_Group: Any = dist.ProcessGroup
+
+BACKEND = "ranks"
+# What is called, what has to be the same on all ranks (in words), bytes -> everybody's bytes.
+Ask = Callable[[str, str, bytes], Sequence[bytes]]
+
+_REDUCTIONS: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {
+    dist.ReduceOp.SUM: torch.add,
+    dist.ReduceOp.AVG: torch.add,  # and divided in the end
+    dist.ReduceOp.PRODUCT: torch.mul,
+    dist.ReduceOp.MIN: torch.minimum,
+    dist.ReduceOp.MAX: torch.maximum,
+    dist.ReduceOp.BAND: torch.bitwise_and,
+    dist.ReduceOp.BOR: torch.bitwise_or,
+    dist.ReduceOp.BXOR: torch.bitwise_xor,
+}
+
+
+def _alone(call: str, about: str, data: bytes) -> Sequence[bytes]:
+    return [data]
+
+
+_asks: list[Ask] = [_alone]  # one: how the group that torch makes next reaches the others
+
+
+class RankGroup(_Group):  # type: ignore[misc]  # torch types it in no release alike
+    """A process group whose ranks reach each other through ``ask``."""
+
+    def __init__(self, rank: int, world: int, ask: Ask) -> None:
+        super().__init__(rank, world)
+        self._own, self._world, self._ask = rank, world, ask
+
+    def getBackendName(self) -> str:
+        return BACKEND
+
+    def allreduce(self, tensors: list[Tensor], options: Any = None) -> Any:
+        for tensor in tensors:
+            reduction = _reduction(options)
+            parts = self._meet("all_reduce", tensor, f" ({_name(reduction)})")
+            _fill(tensor, _reduced(parts, reduction))
+        return _done(tensors)
+
+    allreduce_coalesced = allreduce
+
+    def allgather(
+        self, outputs: list[list[Tensor]], inputs: list[Tensor], options: Any = None
+    ) -> Any:
+        for kept, tensor in zip(outputs, inputs, strict=True):
+            for place, part in zip(kept, self._meet("all_gather", tensor), strict=True):
+                _fill(place, part)
+        return _done(outputs)
+
+    def all_gather_single(self, output: Tensor, tensor: Tensor, options: Any = None) -> Any:
+        parts = self._meet("all_gather_into_tensor", tensor)
+        # Either side by side or stacked: their memory is the same.
+        _fill(output, torch.stack(parts).reshape(output.shape))
+        return _done([output])
+
+    _allgather_base = all_gather_single
+
+    def reduce_scatter(
+        self, outputs: list[Tensor], inputs: list[list[Tensor]], options: Any = None
+    ) -> Any:
+        for output, parts in zip(outputs, inputs, strict=True):
+            self.reduce_scatter_single(output, torch.stack(list(parts)), options)
+        return _done(outputs)
+
+    def reduce_scatter_single(self, output: Tensor, tensor: Tensor, options: Any = None) -> Any:
+        reduction = _reduction(options)
+        parts = self._meet("reduce_scatter", tensor, f" ({_name(reduction)})")
+        whole = _reduced(parts, reduction).reshape(self._world, *output.shape)
+        _fill(output, whole[self._own])
+        return _done([output])
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def broadcast(self, tensors: list[Tensor], options: Any) -> Any:
+        for tensor in tensors:
+            root = int(options.rootRank)
+            _fill(tensor, self._meet("broadcast", tensor, f" from rank {root}")[root])
+        return _done(tensors)
+
+    def reduce(self, tensors: list[Tensor], options: Any) -> Any:
+        for tensor in tensors:
+            reduction, root = _reduction(options), int(options.rootRank)
+            about = f" ({_name(reduction)}) to rank {root}"
+            parts = self._meet("reduce", tensor, about)
+            if self._own == root:
+                _fill(tensor, _reduced(parts, reduction))
+        return _done(tensors)
+
+    def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], options: Any) -> Any:
+        root = int(options.rootRank)
+        parts = self._meet("gather", inputs[0], f" to rank {root}")
+        if self._own == root:
+            for place, part in zip(outputs[0], parts, strict=True):
+                _fill(place, part)
+        return _done(outputs)
+
+    def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], options: Any) -> Any:
+        root = int(options.rootRank)
+        like = outputs[0].new_zeros((self._world, *outputs[0].shape))
+        given = torch.stack(list(inputs[0])) if self._own == root else like
+        _fill(outputs[0], self._meet("scatter", given, f" from rank {root}")[root][self._own])
+        return _done(outputs)
+
+    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], options: Any = None) -> Any:
+        parts = self._meet("all_to_all", torch.stack(list(inputs)))
+        for place, part in zip(outputs, parts, strict=True):
+            _fill(place, part[self._own])
+        return _done(outputs)
+
+    def barrier(self, opts: Any = None) -> Any:
+        self._ask("barrier", "", b"")
+        return _done([])
+
+    def send(self, *_: Any) -> Any:
+        raise RuntimeError("dist.send and dist.recv are not offered here: use a collective")
+
+    recv = recv_anysource = send
+
+    def _meet(self, call: str, tensor: Tensor, more: str = "") -> list[Tensor]:
+        """What every rank gave, in the order of ranks: tensors like this one."""
+        shape, dtype = tuple(tensor.shape), tensor.dtype
+        plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        data = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+        if len(data) > MAX_COLLECTIVE:
+            raise RuntimeError(
+                f"{call} of {len(data)} bytes; at most {MAX_COLLECTIVE} are taken here"
+            )
+        about = f"{str(dtype).removeprefix('torch.')} {list(shape)}{more}"
+        return [_tensor(part, shape, dtype) for part in self._ask(call, about, data)]
+
+
+def join(rank: int, world: int, ask: Ask = _alone) -> None:
+    """Make this process one of ``world`` ranks: the default group of ``torch.distributed``."""
+    leave()
+    if not hasattr(dist.Backend, BACKEND.upper()):
+        dist.Backend.register_backend(BACKEND, _make, devices=["cpu"])
+    _asks[-1] = ask
+    hook = sys.excepthook  # torch would put "[rank0]:" before every line of a traceback
+    c10d_init(backend=BACKEND, store=dist.HashStore(), rank=rank, world_size=world)
+    sys.excepthook = hook
+
+
+def stand_alone() -> None:
+    """Make this process a group of one, unless it is in a group."""
+    if not dist.is_initialized():
+        join(0, 1)
+
+
+def leave() -> None:
+    """Take this process out of its group, if it is in one."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def explain_what_a_jail_denies() -> None:
+    """Let calls that need sockets, or a second default group, say so in plain words."""
+    for module in (dist, c10d):
+        module.init_process_group = _initialised
+        module.new_group = _new_group
+        module.ProcessGroupGloo = _NoGloo
+
+
+c10d_init = c10d.init_process_group
+c10d_new_group = c10d.new_group
+_NO_GLOO = (
+    "{0} needs sockets, which are denied here: use the default group, which is initialised "
+    "already, without naming a backend"
+)
+
+
+@functools.wraps(c10d_init)
+def _initialised(*_: Any, **__: Any) -> None:
+    raise RuntimeError(
+        "the process group is initialised already, by the grader: call dist.all_reduce and the "
+        "others as they are; init_process_group (gloo, nccl) needs sockets, which are denied here"
+    )
+
+
+class _NoGloo:
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise RuntimeError(_NO_GLOO.format("gloo"))
+
+
+@functools.wraps(c10d_new_group)
+def _new_group(
+    ranks: Any = None, timeout: Any = None, backend: Any = None, *more: Any, **named: Any
+) -> Any:
+    """Newer releases of torch look for a named backend in a table, before they would make it."""
+    if str(backend).lower() in ("gloo", "nccl", "mpi", "ucc"):
+        raise RuntimeError(_NO_GLOO.format(backend))
+    return c10d_new_group(ranks, timeout, backend, *more, **named)
+
+
+def _make(store: Any, rank: int, world: int, timeout: Any) -> RankGroup:
+    """What torch calls for a new group of our backend."""
+    default = c10d.GroupMember.WORLD
+    if isinstance(default, RankGroup) and default.size() != world:
+        raise RuntimeError("groups of some ranks only are not offered here: use the default group")
+    return RankGroup(rank, world, _asks[-1])
+
+
+def _tensor(data: bytes, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    if not data:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+
+
+def _fill(place: Tensor, value: Tensor) -> None:
+    with torch.no_grad():
+        place.copy_(value)
+
+
+def _reduction(options: Any) -> Any:
+    """The reduction that is asked for; a sum where nothing is said."""
+    found = getattr(options, "reduceOp", dist.ReduceOp.SUM)
+    return getattr(found, "op", found)
+
+
+def _name(reduction: Any) -> str:
+    return str(reduction).rpartition(".")[2].lower()
+
+
+def _reduced(parts: Sequence[Tensor], reduction: Any) -> Tensor:
+    """All parts as one, in the order of ranks, so that every rank gets the same bits."""
+    how = _REDUCTIONS.get(reduction)
+    if how is None:
+        raise RuntimeError(f"the reduction {_name(reduction)} is not offered here")
+    whole = functools.reduce(how, parts)
+    return whole / len(parts) if reduction == dist.ReduceOp.AVG else whole
+
+
+def _done(result: Any) -> Any:
+    """The handle of a call that is over."""
+    future: Any = torch.futures.Future()
+    future.set_result(result)
+    return c10d_native._create_work_from_future(future)

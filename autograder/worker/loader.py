@@ -1,0 +1,156 @@
+"""Loads the files of a lab as modules, from their text: the one way student code comes in.
+
+Worker, debugger, chat and notebooks all use :class:`StudentModules`, so that
+``from attention import Qwen3Attention`` means the same everywhere, and no file that lies
+beside a hand-in (a ``torch.py``, say) can ever be imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import linecache
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+class _Loader(InspectLoader):
+    """Runs one compiled source; ``compile`` happens once, ``exec`` once per namespace."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self._text = text
+        self._code: CodeType | None = None
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+    def get_code(self, fullname: str) -> CodeType:
+        if self._code is None:
+            self._code = compile(self._text, self.path, "exec", dont_inherit=True)
+        return self._code
+
+    def is_package(self, fullname: str) -> bool:
+        return False
+
+
+class StudentModules(MetaPathFinder):
+    """The modules of one hand-in, importable by plain name.
+
+    Args:
+        sources: text of each file by name (``{"attention.py": "…"}``).
+        paths: the path shown in tracebacks, by file name; the name itself by default.
+    """
+
+    def __init__(self, sources: Mapping[str, str], paths: Mapping[str, str] | None = None) -> None:
+        self._loaders: dict[str, _Loader] = {}
+        self.files: dict[str, str] = {}  # shown path -> file name
+        for name, text in sources.items():
+            path = (paths or {}).get(name, name)
+            # Tracebacks and inspect.getsource find the text here, not on disk.
+            linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+            self._loaders[name.removesuffix(".py")] = _Loader(path, text)
+            self.files[path] = name
+
+    def install(self) -> StudentModules:
+        """Put the modules in front of everything else that can be imported."""
+        sys.meta_path.insert(0, self)
+        return self
+
+    def remove(self) -> None:
+        """Undo :meth:`install`."""
+        self.fresh()
+        sys.meta_path.remove(self)
+
+    def fresh(self) -> None:
+        """Forget the modules: the next import runs their code again, in new namespaces."""
+        for name in self._loaders:
+            sys.modules.pop(name, None)
+
+    def module(self, file: str) -> ModuleType:
+        """Import the module of ``file`` (or take it, if it is imported already)."""
+        name = file.removesuffix(".py")
+        module = sys.modules.get(name)
+        if module is None:
+            # What importlib does, at a fifth of the price: this runs for every check.
+            loader = self._loaders.get(name)
+            if loader is None:
+                return importlib.import_module(name)  # raises what Python raises
+            module = ModuleType(name)
+            module.__file__, module.__loader__ = loader.path, loader
+            sys.modules[name] = module
+            try:
+                exec(loader.get_code(name), module.__dict__)
+            except BaseException:
+                sys.modules.pop(name, None)
+                raise
+        return module
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: Any = None
+    ) -> ModuleSpec | None:
+        """Answer Python's question for a module, if it is one of ours."""
+        loader = self._loaders.get(fullname)
+        if loader is None:
+            return None
+        return importlib.util.spec_from_loader(fullname, loader, origin=loader.path)
+
+
+def read_sources(folder: Path, files: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Text and shown path of a lab's files in a folder; absent files are left out."""
+    present = [name for name in files if (folder / name).is_file()]
+    return (
+        {name: (folder / name).read_text(encoding="utf-8-sig") for name in present},
+        {name: str(folder / name) for name in present},
+    )
+
+
+# Folders that a lab lets student code read: copied to where a worker without rights can.
+#
+# A clone may lie in a home that nobody else may enter, and a worker runs as nobody. So the few
+# small folders that ``lab.toml`` lists are copied before workers start, and only the copy is on
+# their list. In process (debugging, building) the folders are read where they are.
+
+_base = [_ROOT]
+
+
+def copied(folders: Sequence[str]) -> tempfile.TemporaryDirectory[str] | None:
+    """A copy of these folders (paths inside the project) that everybody may read, nobody write.
+
+    Returns:
+        The temporary directory, to be removed by its owner; None for no folders.
+    """
+    if not folders:
+        return None
+    # The system's own, not TMPDIR: that one may be private.
+    base = Path("/tmp") if Path("/tmp").is_dir() else None
+    made = tempfile.TemporaryDirectory(prefix="qwen3-labs-", dir=base)
+    for folder in folders:
+        shutil.copytree(_ROOT / folder, Path(made.name) / folder, copy_function=shutil.copyfile)
+    for path in (Path(made.name), *Path(made.name).rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o444)
+    return made
+
+
+def hold(base: Path) -> None:
+    """From now on folders lie under ``base``: what :func:`copied` made."""
+    _base[0] = base
+
+
+def without_base(text: str) -> str:
+    """A text in which listed folders go by their path inside the project, wherever they lie."""
+    return text.replace(f"{_base[0]}/", "")
+
+
+def path_of(folder: str) -> str:
+    """The path under which a listed folder can be read in this process."""
+    return str(_base[0] / folder)

@@ -1,0 +1,141 @@
+"""What a worker finds imported already, and which files it may still read."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+import warnings
+from collections.abc import Collection
+from pathlib import Path
+
+import torch
+
+from autograder.wire.messages import pack, unpack_trusted
+from autograder.worker import collective, loader
+from autograder.worker.jail import CPU_BACKSTOP_SECONDS, Jail, harden_parent
+from autograder.worker.landlock import python_readable
+from autograder.worker.session import Session
+from autograder.worker.values import from_torch
+
+WARM_TURNS = 24
+# What labs give (a worker keeps the modules that its own lab lists), and what loaders import.
+GIVEN = (
+    "safetensors.torch",
+    "labs.given.config",
+    "labs.given.norm",
+    "labs.given.cache",
+    "labs.given.flat",
+    "labs.given.standin",
+    "labs.given.gradient",
+)
+# No solution: it only touches the functions that solutions touch.
+REHEARSAL = """
+import torch
+import torch.nn.functional as F
+from labs.given.norm import RMSNorm
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(12, 24, bias=False)
+        self.norm = RMSNorm(8)
+
+    def forward(self, x):
+        low = torch.finfo(x.dtype).min
+        heads = self.norm(self.up(x).view(2, 5, 3, 8)).transpose(1, 2)
+        first, second = heads.chunk(2, dim=-1)
+        angles = torch.arange(5)[:, None].float() * torch.ones(4)
+        angles = torch.cat([angles] * 2, -1)
+        q = heads * angles.cos().to(x.dtype) - heads.unsqueeze(2).expand(2, 3, 2, 5, 8)[:, :, 0]
+        k = q[:, :1].repeat_interleave(3, dim=1) + angles.sin().to(x.dtype)
+        scores = q @ k.transpose(-1, -2) * 8**-0.5 + torch.zeros(5, 5, dtype=x.dtype)
+        scores = scores.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), low)
+        weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
+        torch.einsum("bhqd,bhkd->bhqk", q, k).exp().sum(-1).sigmoid()
+        F.scaled_dot_product_attention(q, k, k, is_causal=True)
+        F.rms_norm(first.contiguous().float().rsqrt().pow(2), (4,))
+        torch.view_as_complex(second.float().reshape(2, 3, 5, 2, 2).contiguous()).abs()
+        return F.silu((weights @ k).transpose(1, 2).reshape(2, 5, -1)).mean(-1, keepdim=True)
+"""
+
+
+def jail(
+    root: Path, memory_bytes: int, without: Collection[str] = (), given_files: str = ""
+) -> Jail:
+    """Import what workers need, then build the jail around it.
+
+    Args:
+        root: the project's folder, which no worker may read.
+        memory_bytes: what a worker may allocate beyond what it starts with.
+        without: layers to leave off, see :meth:`Jail.prepare`.
+        given_files: where :func:`folders.copied` has put what the lab lets read; empty: nothing.
+    """
+    readable = everything(root)
+    if given_files:
+        loader.hold(Path(given_files))
+        readable = (*readable, given_files)
+    harden_parent()
+    return Jail.prepare(readable, memory_bytes, CPU_BACKSTOP_SECONDS, without)
+
+
+def everything(root: Path) -> tuple[str, ...]:
+    """Import torch and the given code, run the operators that load things lazily.
+
+    Returns:
+        The paths that a worker may read: Python, torch and what torch imports lazily.
+        The project's own folder is not among them, and leaves ``sys.path`` here.
+    """
+    # Weights are loaded strictly, or only shapes are looked at: drawing random ones first
+    # would be a tenth of what a module costs.
+    for module in GIVEN:
+        importlib.import_module(module)
+    torch.nn.Linear.reset_parameters = _zero_parameters  # type: ignore[assignment]
+    # oneDNN compiles a kernel for every new shape of a bfloat16 product: for the few small ones of
+    # a hand-in that takes ten times as long as the products.
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    collective.join(0, 1)  # so that a world of one needs nothing
+    collective.explain_what_a_jail_denies()
+    _warm_up()
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != root]
+    # Forked workers share these pages, and collecting would copy them. What is garbage already
+    # stays: looking for that little takes 70 ms.
+    gc.freeze()
+    gc.enable()
+    return python_readable()
+
+
+def _zero_parameters(layer: torch.nn.Linear) -> None:
+    with torch.no_grad():
+        layer.weight.zero_()
+        if layer.bias is not None:
+            layer.bias.zero_()
+
+
+def _warm_up() -> None:
+    """Run a small hand-in many times; what initialises itself at first use does so here.
+
+    The interpreter specialises code that runs often, torch looks kernels up once, and a
+    worker forked from a warm zygote needs two thirds of the time.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.set_num_threads(1)
+        session = Session({"rehearsal.py": REHEARSAL})
+        for turn in range(WARM_TURNS):
+            dtype = ("float32", "float32", "bfloat16", "float16")[turn % 4]
+            weight = from_torch(torch.randn(24, 12).to(getattr(torch, dtype)))
+            x = from_torch(torch.randn(2, 5, 12).to(getattr(torch, dtype)))
+            norm = from_torch(torch.ones(8).to(getattr(torch, dtype)))
+            names = {"up.weight": "w", "norm.weight": "n"}
+            new = {"op": "new", "as": 1, "path": "rehearsal.Block", "args": [], "kwargs": {}}
+            new |= {"dtype": dtype, "weights": names, "mapped": None}
+            call = {"op": "call", "target": 1, "args": [{"$t": "x"}], "kwargs": {}}
+            steps = [new, call | {"echo": turn % 2 == 0, "operators": turn % 3 == 0}]
+            tensors = {"w": weight, "x": x, "n": norm}
+            request = pack({"steps": steps, "fresh": True}, tensors)
+            reply, _ = session.execute(*unpack_trusted(bytearray(request)))
+            if "error" in reply:
+                raise RuntimeError(f"the rehearsal failed: {reply['error']}")
+        session.modules.remove()
+        torch.nn.Linear(3, 3)(torch.randn(2, 3)).sum().backward()

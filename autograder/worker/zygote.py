@@ -1,0 +1,126 @@
+"""The zygote: a clean, single-threaded process with torch, from which workers are forked.
+
+It is exec'd with ``python -I`` and an empty environment, has never seen an answer, and
+serves one thing: a datagram on its control socket asks for a worker and carries three
+descriptors: the worker's channel, its output pipe, and a status socket. On the status
+socket the zygote reports ``{"pid": n}`` (or ``{"no_room": why}``) and later
+``{"status": n, "cpu": seconds}``; when the judge closes its end, the worker is killed. There is
+no other way to talk to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from autograder.worker import preload, real_weights, worker
+from autograder.worker.jail import Jail
+
+
+def serve(control: socket.socket, jail: Jail) -> None:
+    """Fork a worker per request until every judge has closed the control socket."""
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    by_status: dict[int, _Child] = {}
+    by_pidfd: dict[int, _Child] = {}
+    while True:
+        for fd, _ in poll.poll():
+            if fd == control.fileno():
+                data, fds, _, _ = socket.recv_fds(control, 16, 3)
+                if not data:
+                    for child in by_pidfd.values():
+                        child.kill()
+                    return
+                if len(fds) == 3:
+                    made = _fork(control, jail, fds, [*by_status, *by_pidfd])
+                    if made is not None:
+                        by_status[made.status.fileno()] = by_pidfd[made.pidfd] = made
+                        poll.register(made.status, select.POLLIN)
+                        poll.register(made.pidfd, select.POLLIN)
+            elif fd in by_status:  # the judge hung up
+                by_status.pop(fd).kill()
+                poll.unregister(fd)
+            elif fd in by_pidfd:  # the worker ended
+                child = by_pidfd.pop(fd)
+                poll.unregister(fd)
+                if by_status.pop(child.status.fileno(), None):
+                    poll.unregister(child.status)
+                child.reap()
+
+
+class _Child:
+    """A worker: its pid, a descriptor that tells its end, and who wants to know."""
+
+    def __init__(self, pid: int, status: socket.socket) -> None:
+        self.pid = pid
+        self.pidfd = os.pidfd_open(pid)
+        self.status = status
+        self._tell({"pid": pid})
+
+    def kill(self) -> None:
+        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def reap(self) -> None:
+        _, status, usage = os.wait4(self.pid, 0)
+        self._tell({"status": status, "cpu": usage.ru_utime + usage.ru_stime})
+        self.status.close()
+        os.close(self.pidfd)
+
+    def _tell(self, news: dict[str, float]) -> None:
+        with contextlib.suppress(OSError):  # the judge is gone; nobody wants to know
+            self.status.send(json.dumps(news).encode())
+
+
+def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int]) -> _Child | None:
+    """A worker with these descriptors; None where the system has room for no process now."""
+    channel, output, status = fds
+    try:
+        pid = os.fork()
+    except OSError as error:  # somebody's threads, perhaps; the judge asks again
+        with contextlib.suppress(OSError), socket.socket(fileno=status) as told:
+            told.send(json.dumps({"no_room": error.strerror}).encode())
+        os.close(channel)
+        os.close(output)
+        return None
+    if pid:
+        os.close(channel)
+        os.close(output)
+        return _Child(pid, socket.socket(fileno=status))
+    code = 1
+    try:
+        os.setsid()
+        control.close()
+        for fd in (status, *others):
+            os.close(fd)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        worker.serve(channel, channel, jail.enter())
+        code = 0
+    except BaseException as error:
+        # Only our own faults arrive here: student exceptions end inside the session.
+        os.write(2, f"worker: {type(error).__name__}: {error}\n".encode()[:500])
+    finally:
+        os._exit(code)
+
+
+def main(argv: list[str]) -> None:
+    """``python -I -c … ROOT MEMORY_BYTES CONTROL_FD LAYERS_OFF FILES [WEIGHTS PREFIX…]``.
+
+    ``LAYERS_OFF``: layers of isolation to leave off, joined by commas; empty as a rule.
+    ``FILES``: a folder that workers may read; empty where the lab has none.
+    """
+    without = argv[4].split(",") if argv[4] else ()
+    jail = preload.jail(Path(argv[1]), int(argv[2]), without, argv[5])
+    if argv[6:]:
+        real_weights.hold(Path(argv[6]), tuple(argv[7:]))
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        sys.exit(f"zygote: {threads} threads; a fork would hang, so OMP_NUM_THREADS must be 1")
+    serve(socket.socket(fileno=int(argv[3])), jail)

@@ -1,0 +1,125 @@
+"""Comparisons of two values that student code gave: any shape, dtype and size may come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder.checks.expect import (
+    CheckFailed,
+    expect_close,
+    expect_error,
+    expect_most,
+    expect_same,
+    expect_unlike,
+)
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import difference
+from autograder.sandbox.links import StudentError
+from autograder.sandbox.student import Result
+from autograder.wire.messages import Tensor
+
+CASE = Case("c", "c", False, Text("a case", "一个用例"), {})
+WHY = Text("why", "为何")
+NUMBERS = np.random.default_rng(4).standard_normal((3, 4))
+OTHERS = np.random.default_rng(5).standard_normal((3, 4))
+EARLY = (slice(None), slice(0, 1))
+
+
+def failure(expect: Callable[..., None], got: Any, want: Any, **options: Any) -> str:
+    with pytest.raises(CheckFailed) as failed:
+        expect(Tensor.of(got), Tensor.of(want), CASE, WHY, **options)
+    return failed.value.message.key
+
+
+@pytest.mark.parametrize("size", [1.0, 1e100, 1e160, 1e300, 1e307])
+def test_a_gap_is_relative_however_large_the_numbers(size: float) -> None:
+    """Their squares overflow, and infinity by infinity is no error that exceeds a limit."""
+    gap = difference(NUMBERS * size, OTHERS * size)
+    whole = np.linalg.norm(NUMBERS - OTHERS) / np.linalg.norm(OTHERS)
+    assert gap.tensor == pytest.approx(whole)
+    assert gap.place == difference(NUMBERS, OTHERS).place
+    assert difference(OTHERS * size, OTHERS * size).tensor == 0
+    assert difference(NUMBERS * size, OTHERS).tensor >= min(size, 1.5) / 2
+
+
+def test_of_a_single_number_no_place_is_told() -> None:
+    assert failure(expect_close, np.array(1.5), np.array(2.5)) == "check.mismatch_number"
+    assert failure(expect_close, NUMBERS, OTHERS) == "check.mismatch"
+
+
+def test_of_zeros_no_relative_error_is_told() -> None:
+    assert failure(expect_close, NUMBERS, np.zeros_like(NUMBERS)) == "check.mismatch_zeros"
+    assert failure(expect_close, np.array(1.5), np.array(0.0)) == "check.mismatch_number"
+
+
+@pytest.mark.parametrize("size", [1.0, 1e200])
+def test_numbers_that_differ_are_never_the_same(size: float) -> None:
+    assert failure(expect_same, NUMBERS * size, OTHERS * size) == "check.moved"
+    assert failure(expect_same, NUMBERS, OTHERS * size) == "check.moved"
+    assert failure(expect_unlike, OTHERS * size, OTHERS * size) == "check.stuck"
+    assert failure(expect_unlike, OTHERS * size * (1 + 1e-9), OTHERS * size) == "check.stuck"
+    same = [Tensor.of(OTHERS * size)] * 2
+    expect_same(*same, CASE, WHY)  # type: ignore[call-arg]
+    with pytest.raises(CheckFailed):
+        expect_close(Tensor.of(NUMBERS * size), Tensor.of(OTHERS), CASE)
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, -2.5])
+def test_one_number_everywhere_is_no_answer(number: float) -> None:
+    """It agrees with itself whatever was changed."""
+    constant = np.full_like(OTHERS, number)
+    assert failure(expect_same, constant, constant) == "check.constant"
+    expect_same(Tensor.of(np.array(2.0)), Tensor.of(np.array(2.0)), CASE, WHY)  # a scalar is one
+
+
+@pytest.mark.parametrize("array", [np.array(1.5), np.array([1.5, 2.0])], ids=["a scalar", "a row"])
+@pytest.mark.parametrize("expect", [expect_same, expect_unlike])
+def test_a_value_without_the_part_that_is_compared_has_the_wrong_shape(
+    expect: Callable[..., None], array: Any
+) -> None:
+    assert failure(expect, array, array, part=EARLY) == "check.shape"
+
+
+class Raising(Result):
+    """A call that raised, or gave ``given``."""
+
+    def __init__(self, given: Any = None, **error: Any) -> None:
+        self._given, self._error = given, error
+
+    @property
+    def value(self) -> Any:
+        if self._error:
+            raise StudentError(self._error)
+        return self._given
+
+
+def test_an_error_that_is_asked_for_has_to_come_in_the_right_words() -> None:
+    full = {"type": "ValueError", "text": "max_len is 14"}
+    expect_error(Raising(**full), "ValueError", "14", CASE, WHY)
+    expect_error(Raising(type="KeyError", text="x"), "Exception", "", CASE, WHY)
+    for result, key in (
+        (Raising(3), "check.no_error"),
+        (Raising(type="RuntimeError", text="14"), "check.other_error"),
+        (Raising(type="ValueError", text="full"), "check.other_error"),
+    ):
+        with pytest.raises(CheckFailed) as failed:
+            expect_error(result, "ValueError", "14", CASE, WHY)
+        assert failed.value.message.key == key
+
+
+def test_a_todo_is_no_error_that_was_asked_for() -> None:
+    todo = Raising(type="NotImplementedError", text="TODO lab3.x: to do", todo="lab3.x")
+    with pytest.raises(StudentError):
+        expect_error(todo, "Exception", "", CASE, WHY)
+
+
+def test_a_count_may_reach_its_limit() -> None:
+    expect_most(3, 3, CASE, WHY, WHY)
+    with pytest.raises(CheckFailed) as failed:
+        expect_most(4, 3, CASE, WHY, WHY)
+    assert failed.value.message.values["got"] == 4

@@ -1,0 +1,149 @@
+"""Diagnosis in a real grading: what it says, and that it costs nobody a point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder.checks.plan import Plan, collect
+from autograder.course import labfile
+from autograder.course.messages import render
+from autograder.course.records import Certainty, CheckResult, HandIn, Outcome
+from autograder.diagnosis.bank import Bank
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options
+from autograder.judge import diagnose
+from autograder.judge.diagnose import Known
+from autograder.sandbox.links import WorkerLost
+from autograder.sandbox.local import LocalTransport
+from autograder.sandbox.transport import Sources
+from tests import hand_ins
+from tests.engines import warm
+
+LAB = labfile.load(labfile.find_lab("2"))
+SCORES = "q @ k.transpose(-1, -2) * self.head_dim**-0.5"
+FORWARD = "        batch, seq, _ = hidden_states.shape\n"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with warm(LAB, Options(jobs=2)) as engine:
+        yield engine
+
+
+def changed(*changes: tuple[str, str], file: str = "attention.py") -> dict[str, str]:
+    files = hand_ins.right()
+    for old, new in changes:
+        assert files[file].count(old) == 1, old
+        files[file] = files[file].replace(old, new)
+    return files
+
+
+def graded(engine: Engine, files: dict[str, str]) -> HandIn:
+    return hand_ins.grade(engine, hand_ins.hand_in("someone", files))["someone"]
+
+
+def said(hand_in: HandIn) -> str:
+    return " ".join(render(m, "en") for finding in hand_in.findings for m in finding.known)
+
+
+def test_a_listed_mistake_is_named_with_the_checks_and_the_stage(engine: Engine) -> None:
+    hand_in = graded(engine, changed((SCORES, "q @ k.transpose(-1, -2)")))
+    (finding,) = hand_in.findings
+    assert finding.certainty is Certainty.NAMED
+    assert [one.id for one in finding.misconceptions] == ["no_scale"]
+    assert finding.exercises == ("lab2.attention",)
+    assert set(finding.checks) == set(hand_ins.not_passed(hand_in))
+    assert "products of q and k. What differs first: the scaled scores" in said(hand_in)
+
+
+def test_of_what_is_not_listed_is_said_what_is_known(engine: Engine) -> None:
+    odd = "(q @ k.flip(0).flip(2).transpose(-1, -2)) * 0.31"
+    (finding,) = graded(engine, changed((SCORES, odd))).findings
+    assert finding.certainty is Certainty.UNKNOWN
+    assert finding.misconceptions == ()
+    text = " ".join(render(m, "en") for m in finding.known)
+    assert "k after the rotation. What differs first: the products of q and k" in text
+    assert "do not hold: " in text
+    assert "no output depends on a later token" in text.split("do not hold")[1]
+    assert all(render(m, "zh") != render(m, "en") for m in finding.known)
+
+
+def test_mistakes_in_two_files_are_two_findings(engine: Engine) -> None:
+    files = changed((SCORES, "q @ k.transpose(-1, -2)"))
+    files["mlp.py"] = files["mlp.py"].replace("F.silu(", "F.relu(")
+    findings = graded(engine, files).findings
+    assert [[m.id for m in f.misconceptions] for f in findings] == [["no_scale"], ["relu"]]
+
+
+@pytest.mark.parametrize("name", ["right", "stub"])
+def test_nothing_is_said_of_what_is_right_or_not_begun(engine: Engine, name: str) -> None:
+    files = hand_ins.right() if name == "right" else hand_ins.stub()
+    assert graded(engine, files).findings == ()
+
+
+def test_diagnosis_is_not_asked_for_what_passes() -> None:
+    class Never:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError(f"{name} was asked for")
+
+    passed = [CheckResult(check.name, Outcome.PASSED) for check in LAB.checks]
+    hidden = replace(passed[-1], outcome=Outcome.FAILED, hidden=True)
+    for results in (passed, [*passed[:-1], hidden]):
+        never: Any = Never()
+        found = diagnose.findings(Plan(LAB, {}), results, [], Known(Bank({}, {})), never)
+        assert found == ()
+
+
+@pytest.mark.slow
+def test_code_that_behaves_otherwise_when_it_is_followed_changes_nothing(engine: Engine) -> None:
+    # What torch makes is followed by a mode on its stack, which anybody can see.
+    look = "import torch.overrides as o\n        modes = o._get_current_function_mode_stack()\n"
+    followed = "if any(type(mode).__name__ == '_Steps' for mode in modes)"
+    wrong = (SCORES, "q @ k.transpose(-1, -2)")
+    plain = graded(engine, changed(wrong))
+    for act in ("1 / 0", "while True: pass", "return 'no tensor'", "raise SystemExit"):
+        trap = f"{FORWARD}        {look}        {followed}:\n            {act}\n"
+        hand_in = graded(engine, changed(wrong, (FORWARD, trap)))
+        assert hand_ins.outcomes(hand_in) == hand_ins.outcomes(plain)
+        assert [m.id for f in hand_in.findings for m in f.misconceptions] == ["no_scale"]
+
+
+def test_a_damaged_bank_costs_names_and_no_points(tmp_path: Path, capfd: Any) -> None:
+    path = tmp_path / "fingerprints.bank"
+    path.write_bytes(b"not a bank")
+    assert diagnose.known(str(path), None) is None
+    assert "no mistake will be named" in capfd.readouterr().err
+    assert diagnose.known(None, None) is None
+
+
+def test_somebody_elses_kill_leaves_no_gap_in_what_is_known() -> None:
+    plan = collect(LAB.folder)
+    sources = Sources(changed((SCORES, "q @ k.transpose(-1, -2)")))
+    known = diagnose.known(str(LAB.folder / "fingerprints.bank"), None)
+    assert known is not None
+
+    class Killed(LocalTransport):
+        killed = forgiven = 0
+
+        def exchange(self, request: Any, tensors: Any) -> Any:
+            if self.killed < 1:
+                self.killed += 1
+                raise WorkerLost("signal 9", stray=True)
+            return super().exchange(request, tensors)
+
+        def forgive(self) -> None:
+            self.forgiven += 1
+
+    said = []
+    for transport in (LocalTransport(sources), Killed(sources)):
+        try:
+            said.append(diagnose.stages_of(plan, known.bank.courses["lab2.attention"], transport))
+        finally:
+            transport.close()
+    assert transport.killed == transport.forgiven == 1  # type: ignore[attr-defined]
+    assert said[0] == said[1] != []

@@ -1,0 +1,105 @@
+"""What a judge does with the text and the answers of a hand-in ends soon, and does not end it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from autograder.checks.expect import CheckFailed, expect_close, expect_same, expect_unlike
+from autograder.checks.plan import Plan, Trial
+from autograder.course.records import Check, CheckResult, Exercise, Lab, Limits, Outcome, Text
+from autograder.judge import hand_in, marks, names
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from autograder.sandbox.transport import WorkerTransport
+from autograder.wire.messages import Tensor
+
+WORDS = Text("words", "文字")
+CASE = Case("c", "recipe", False, WORDS, {})
+CHECK = Check("test_a", "lab9.a", "shape", 1, WORDS)
+LAB = Lab(
+    "lab9", Path("lab9"), WORDS, ("a.py",), (), ("torch.nn.functional.forbidden_name",), Limits(),
+    (Exercise("lab9.a", "a.py", WORDS, WORDS, (CHECK,)),),
+)  # fmt: skip
+# Quadratic for the parser of some Pythons: minutes at the size that intake takes.
+LONG = "# forbidden_name\nf'" + "{x}" * 330_000 + "'"
+
+
+def test_a_long_text_is_not_parsed_but_marked() -> None:
+    started = time.process_time()
+    found = marks.forbidden(LAB, {"a.py": LONG}, set())
+    assert marks.may_carry_state({"a.py": LONG})
+    assert time.process_time() - started < 2
+    assert [mark.key for mark in found] == ["check.unread_source"]
+    assert marks.forbidden(LAB, {"a.py": LONG.replace("forbidden_name", "")}, set()) == []
+
+
+def test_the_longest_text_that_is_parsed_costs_little() -> None:
+    text = "# forbidden_name\nf'" + "{x}" * ((names.MAX_TEXT - 30) // 3) + "'"
+    started = time.process_time()
+    assert marks.forbidden(LAB, {"a.py": text}, set()) == []
+    marks.may_carry_state({"a.py": text})
+    assert time.process_time() - started < 5
+
+
+class Renewed:
+    def renew(self) -> None:
+        """Nothing to let go of."""
+
+
+def test_an_odd_answer_in_a_replay_is_told_and_does_not_end_the_judge() -> None:
+    def fails(student: Student, case: Case) -> None:
+        raise IndexError("as if a check of ours had failed")
+
+    plan = Plan(LAB, {"test_a": (Trial("test_a", CASE, fails),)})
+    passed = {"test_a": CheckResult("test_a", Outcome.PASSED)}
+    found = hand_in.changed(plan, passed, cast(WorkerTransport, Renewed()), "seed")
+    assert [mark.key for mark in found] == ["check.state_carries_over"]
+
+
+# ---------------------------------------------------------------- what an answer may gain
+
+X = np.linspace(1, 2, 12).reshape(3, 4)
+WANT = Tensor.of(X.astype(np.float32))
+
+
+def bfloat16(array: Any) -> Tensor:
+    raw = (array.astype(np.float32).view(np.uint32) >> 16).astype("<u2")
+    return Tensor("bfloat16", array.shape, raw.tobytes())
+
+
+@pytest.mark.parametrize("narrow", [bfloat16, lambda a: Tensor.of(a.astype(np.float16))])
+def test_a_narrow_dtype_buys_no_tolerance(narrow: Any) -> None:
+    """The limits are those of the case, and the message says what is wrong."""
+    with pytest.raises(CheckFailed) as error:
+        expect_close(narrow(X * 1.004), WANT, CASE)
+    assert error.value.message.key == "check.dtype"
+    asked = Case("c", "recipe", False, WORDS, {}, values={"dtype": narrow(X).dtype})
+    expect_close(narrow(X), WANT, asked)
+
+
+def test_a_wide_dtype_is_taken_and_judged() -> None:
+    expect_close(Tensor.of(X), WANT, CASE)
+    with pytest.raises(CheckFailed) as error:
+        expect_close(Tensor.of(X * 1.004), WANT, CASE)
+    assert error.value.message.key == "check.mismatch"
+
+
+def test_huge_numbers_are_not_the_same_and_different_at_once() -> None:
+    one, other = (Tensor.of(X * 1e300), Tensor.of(X[::-1] * 1e300))
+    with pytest.raises(CheckFailed):
+        expect_same(one, other, CASE, WORDS)
+    expect_unlike(one, other, CASE, WORDS)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 0)])
+def test_a_part_that_is_not_there_is_a_wrong_shape(shape: tuple[int, ...]) -> None:
+    odd = Tensor.of(np.ones(shape, np.float32))
+    for expect in (expect_same, expect_unlike):
+        with pytest.raises(CheckFailed) as error:
+            expect(odd, odd, CASE, WORDS, part=(slice(None), -1))
+        assert error.value.message.key in ("check.shape", "check.constant")
