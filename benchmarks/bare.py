@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from autograder.checks import plugin
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.judge.runner import Runner
 from autograder.reference.cases import Case
 from autograder.sandbox.local import LocalTransport
-from autograder.sandbox.ranks import Met, Request
+from autograder.sandbox.ranks import RankReplies, Request
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Reply, Sources
 from autograder.wire.messages import Tensor
@@ -54,7 +54,7 @@ class _Recorder:
         self.calls += calls(request, tensors, self._session._find, reply[0])
         return reply
 
-    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Ranks are processes: what they cost is no matter of bare calls, and counts apart."""
         _counts["runner"]["rank_round_trips"] += 1
         _rank_checks.add(_running[0])
@@ -81,11 +81,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Record, replay, and leave the items to pytest."""
     lab = plugin.lab_of(session.config)
-    trials: dict[str, tuple[Trial, ...]] = {}
+    trials: dict[str, tuple[CheckCase, ...]] = {}
     for item in session.items:
         case = plugin.case_of(item)
         assert case is not None and isinstance(item, pytest.Function)
-        trial = Trial(item.originalname, case, _noted(item))
+        trial = CheckCase(item.originalname, case, _noted(item))
         trials[trial.check] = (*trials.get(trial.check, ()), trial)
     files, paths = read_sources(Path(session.config.getoption("--hand-in")), lab.files)
     recorder = _Recorder(Sources(files, paths, lab.given))

@@ -1,7 +1,7 @@
 """Engines that stay warm, and hidden cases that stay built, for as long as this process runs.
 
 To start an engine costs more than to grade a small hand-in. Tests that start none for its own
-sake, and break none, take one from here: those of one lab and one set of cases share a crew.
+sake, and break none, take one from here: those of one lab and one set of cases share processes.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ atexit.register(_OPEN.close)
 
 @contextmanager
 def warm(lab: Lab, options: Options) -> Iterator[Engine]:
-    """An engine that is ready, whose crew has perhaps graded before and will grade again.
+    """An engine that is ready, whose processes have perhaps graded before and will grade again.
 
     The folder of the lab, and the file of the hidden cases, must not change any more.
     """
-    # What a crew is told with every hand-in makes no other crew.
+    # What they are told with every hand-in makes no other processes.
     of_one = {"jobs": 1, "order_seed": b"", "checks": (), "shown_folder": "", "keep": None}
     first = _started(lab.folder, replace(options, **of_one, replay=True))
     engine = Engine(lab, options)
-    crew = engine.crew = first.crew
+    processes = engine.processes = first.processes
     engine.counts, engine.isolation = first.counts, first.isolation
     try:
         yield engine
     finally:
-        if engine.crew is not crew:  # it had to be mended
-            first.crew = engine.crew
+        if engine.processes is not processes:  # it had to be mended
+            first.processes = engine.processes
 
 
 @cache
 def _started(folder: Path, options: Options) -> Engine:
-    """The engine that starts a crew, and ends it when this process ends."""
+    """The engine that starts processes, and ends them when this process ends."""
     engine = _OPEN.enter_context(Engine(labfile.load(folder), options))
     engine.wait_ready()
-    STAYING.append(lambda: _crew(engine))
+    STAYING.append(lambda: _judges(engine))
     return engine
 
 
-def _crew(engine: Engine) -> set[int]:
+def _judges(engine: Engine) -> set[int]:
     """The processes of an engine, but no workers: those have to end with their hand-ins."""
-    assert engine.crew is not None
-    judge, zygote = engine.crew.judge.pid, engine.crew.zygote
+    assert engine.processes is not None
+    judge, zygote = engine.processes.judge.pid, engine.processes.zygote
     return {judge, *children(judge), *([] if zygote is None else [zygote.pid])}
 
 

@@ -27,11 +27,11 @@ from autograder.grading import hidden_cases
 from autograder.grading import rescore as grading_rescore
 from autograder.grading import run as grading_run
 from autograder.grading.engine import Engine
-from autograder.grading.judge_process import Crew
+from autograder.grading.judge_process import JudgeProcess
 
 SECRET = "a secret that many tests share"
 Told = tuple[Mapping[str, int], tuple[str, ...]]
-_shelf: dict[tuple[Any, ...], tuple[Crew, Told | None]] = {}
+_shelf: dict[tuple[Any, ...], tuple[JudgeProcess, Told | None]] = {}
 _built = tempfile.mkdtemp(prefix="hidden-cases-")
 _build = hidden_cases._reference
 
@@ -57,18 +57,18 @@ class Run:
 
 
 class Warm(Engine):
-    """An engine that takes its crew from a shelf and puts it back there, unless one was lost."""
+    """Takes its processes from a shelf and puts them back there, unless one was lost."""
 
     def __enter__(self) -> Warm:
-        self.crew, self._told = _shelf.pop(self._key(), None) or (
-            Crew(self._lab, self._options),
+        self.processes, self._told = _shelf.pop(self._key(), None) or (
+            JudgeProcess(self._lab, self._options),
             None,
         )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is None and self._told and self._key() not in _shelf:
-            _shelf[self._key()] = self.crew, self._told
+            _shelf[self._key()] = self.processes, self._told
         else:
             super().__exit__(kind, *rest)
 
@@ -76,12 +76,12 @@ class Warm(Engine):
         self._told = self._told or super()._ready()
         return self._told
 
-    def _replace_crew(self) -> None:
-        super()._replace_crew()
+    def _replace_processes(self) -> None:
+        super()._replace_processes()
         self._told = None
 
     def _key(self) -> tuple[Any, ...]:
-        """What a crew learns when it starts; all else it is told with every hand-in."""
+        """What a judges learns when it starts; all else it is told with every hand-in."""
         asked = self._options
         assert asked.real is None
         hidden = asked.hidden_cases and asked.hidden_cases.name  # a digest of what it holds

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from autograder.authoring import build, pages, prove_cases, prove_lab, prove_words
-from autograder.authoring.place import NotProvedError, Place
+from autograder.authoring.place import LabSources, NotProvedError
 from autograder.course import labfile
 
 MAX_BREACHES = 12  # shown per promise
@@ -28,7 +28,7 @@ class Promise:
     """What is promised, and the function that looks for breaches (what, where, the mend)."""
 
     text: str
-    breaches: Callable[[Place], Iterable[str]]
+    breaches: Callable[[LabSources], Iterable[str]]
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Verdict:
     doubt: str = ""
 
 
-def _lab(place: Place) -> Iterable[str]:
+def _lab(place: LabSources) -> Iterable[str]:
     return () if place.lab.points == 100 else ("lab.toml: the points do not sum to 100",)
 
 
-def _scores(place: Place) -> Iterable[str]:
+def _scores(place: LabSources) -> Iterable[str]:
     # The engine is needed by this promise alone.
     from autograder.authoring import prove_lab
 
@@ -76,7 +76,7 @@ PROMISES = (
 )
 
 
-def verdict(promise: Promise, place: Place) -> Verdict:
+def verdict(promise: Promise, place: LabSources) -> Verdict:
     """Look for breaches of one promise. Whatever goes wrong on the way is one, too."""
     try:
         return Verdict(promise.text, tuple(promise.breaches(place)))
@@ -98,7 +98,7 @@ def run(lab_name: str, promises: Sequence[Promise] = PROMISES) -> int:
     Raises:
         LabError: no lab goes by that name.
     """
-    place = Place.find(lab_name)
+    place = LabSources.find(lab_name)
     broken = doubted = 0
     for promise in promises:
         found = verdict(promise, place)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autograder.authoring import fingerprints, prove_cases, stubs
-from autograder.authoring.place import Place, read
+from autograder.authoring.place import LabSources, read
 from autograder.authoring.stubs import Fate
 from autograder.course import labfile, suggestions
 from autograder.course.labfile import Table
@@ -20,7 +20,7 @@ from autograder.reference import cases, recipes
 # Makes a lab's spot-the-error questions from their source, the answers sealed.
 
 
-def made_spots(place: Place) -> str | None:
+def made_spots(place: LabSources) -> str | None:
     """The text of ``labs/<lab>/spot.json``; None for a lab without questions.
 
     Raises:
@@ -52,7 +52,7 @@ def _question(table: Table) -> Question:
     return Question(name, table.text("claim"), choices, seal(name, right, table.text("why")))
 
 
-def stale_spots(place: Place) -> Iterator[str]:
+def stale_spots(place: LabSources) -> Iterator[str]:
     """Questions that are absent from the lab, or differ from what their source gives."""
     wanted, path = made_spots(place), spots_file(place)
     if wanted is not None and (not path.is_file() or read(path) != wanted):
@@ -62,7 +62,7 @@ def stale_spots(place: Place) -> Iterator[str]:
         yield f"{place.shown(path)} has no source; delete it, or write spot.toml"
 
 
-def spots_file(place: Place) -> Path:
+def spots_file(place: LabSources) -> Path:
     """Where the lab's questions lie."""
     return place.folder / FILE
 
@@ -70,7 +70,7 @@ def spots_file(place: Place) -> Path:
 # The number of hidden cases that students are told, counted from the recipes.
 
 
-def made_count(place: Place) -> str:
+def made_count(place: LabSources) -> str:
     """The text of the lab's file.
 
     Raises:
@@ -79,7 +79,7 @@ def made_count(place: Place) -> str:
     return labfile.dump(sum(one.hidden for one in recipes.of_lab(place.solution)))
 
 
-def stale_count(place: Place) -> Iterator[str]:
+def stale_count(place: LabSources) -> Iterator[str]:
     """A file that is absent, or does not hold that number."""
     path = count_file(place)
     if not path.is_file() or read(path) != made_count(place):
@@ -87,7 +87,7 @@ def stale_count(place: Place) -> Iterator[str]:
         yield f"{place.shown(path)} is not what the recipes give; run: {mend}"
 
 
-def count_file(place: Place) -> Path:
+def count_file(place: LabSources) -> Path:
     """Where it lies."""
     return place.folder / labfile.FILE
 
@@ -102,12 +102,12 @@ def run(lab_name: str, *, force: bool = False) -> int:
         LabError: no lab goes by that name, or its lab.toml is wrong.
         ValueError: a source cannot be built from (names it).
     """
-    for line in build(Place.find(lab_name), force=force):
+    for line in build(LabSources.find(lab_name), force=force):
         print(line, flush=True)
     return 0
 
 
-def build(place: Place, *, force: bool = False) -> Iterator[str]:
+def build(place: LabSources, *, force: bool = False) -> Iterator[str]:
     """Write stubs, cases, questions, fingerprints, notebooks; what is right already stays.
 
     Yields:
@@ -140,7 +140,7 @@ def build(place: Place, *, force: bool = False) -> Iterator[str]:
         yield _line(place, target, Fate.WRITTEN if stale else Fate.UNCHANGED)
 
 
-def write_cases(place: Place) -> Fate:
+def write_cases(place: LabSources) -> Fate:
     """Write the public cases, unless those that are there agree with the recipes."""
     made = prove_cases.fresh(place)
     try:
@@ -154,7 +154,7 @@ def write_cases(place: Place) -> Fate:
     return Fate.WRITTEN
 
 
-def banks(place: Place) -> Iterator[str]:
+def banks(place: LabSources) -> Iterator[str]:
     """Write the banks of fingerprints, unless they were made of what is there now."""
     singles = None
     if not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place)):
@@ -181,5 +181,5 @@ def _write(path: Path, blob: bytes) -> None:
     part.replace(path)
 
 
-def _line(place: Place, path: Path, fate: Fate) -> str:
+def _line(place: LabSources, path: Path, fate: Fate) -> str:
     return f"{fate.value:10} {place.shown(path)}"

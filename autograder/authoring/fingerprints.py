@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from autograder.authoring.place import Place
+from autograder.authoring.place import LabSources
 from autograder.authoring.recording import (
     Answers,
     Shorts,
@@ -27,7 +27,7 @@ from autograder.checks.plan import Plan, collect
 from autograder.course.records import Text
 from autograder.diagnosis.bank import VERSION, Bank, BankError, load
 from autograder.diagnosis.fingerprints import FAR, Fingerprints, Short, fingerprints, shortened
-from autograder.diagnosis.items import Course, Stage, Trace
+from autograder.diagnosis.items import Stage, StagePlan, Trace
 from autograder.diagnosis.misconceptions import MisconceptionError
 from autograder.worker.session import summary
 from autograder.worker.values import to_torch
@@ -57,7 +57,7 @@ class Step:
 Steps = Iterator[Step]
 
 
-def of_lab(place: Place, plan: Plan) -> dict[str, Course]:
+def of_lab(place: LabSources, plan: Plan) -> dict[str, StagePlan]:
     """The stages of every exercise that the lab describes, on the first case of their check.
 
     Raises:
@@ -80,7 +80,7 @@ def of_lab(place: Place, plan: Plan) -> dict[str, Course]:
         with torch.no_grad():
             steps = steps_of((Qwen3Config(**case.config), weights, to_torch(case["x"])))
             stages = tuple(_stage(step) for step in steps)
-        found[exercise] = Course(check, case.name, stages)
+        found[exercise] = StagePlan(check, case.name, stages)
     return found
 
 
@@ -92,7 +92,7 @@ def _stage(step: Step) -> Stage:
 _NO_CHECKS = ("probes.py", "confirmations.py")
 
 
-def made_of(place: Place) -> str:
+def made_of(place: LabSources) -> str:
     """Hash of everything that fingerprints are made from, but for the libraries."""
     solution = [*(place.solution / name for name in place.lab.files), place.misconceptions]
     files = (place.folder / "checks").glob("*.py")
@@ -103,7 +103,7 @@ def made_of(place: Place) -> str:
     return told.hexdigest()
 
 
-def made_of_singles(place: Place) -> str:
+def made_of_singles(place: LabSources) -> str:
     """The same, with what else the bank that students get holds."""
     stages = place.solution / "stages.py"
     text = stages.read_bytes() if stages.is_file() else b""
@@ -118,7 +118,7 @@ def is_made_of(path: Path, sources: str) -> bool:
         return False
 
 
-def build(place: Place) -> Bank:
+def build(place: LabSources) -> Bank:
     """The bank of single mistakes, which students get too.
 
     Raises:
@@ -150,7 +150,7 @@ WIDTH = 3  # numbers per item: with a dozen items these are enough
 APART = 1e-2  # an item tells two mistakes apart when they are farther from each other than this
 
 
-def build_pairs(place: Place, singles: Bank) -> Bank:
+def build_pairs(place: LabSources, singles: Bank) -> Bank:
     """Fingerprints of all pairs of mistakes that show in one exercise.
 
     Those whose answers are those of one mistake alone stay, too: a hand-in may not be asked what

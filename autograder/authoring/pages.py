@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
 
-from autograder.authoring.place import Place, read
+from autograder.authoring.place import LabSources, read
 from autograder.course import suggestions
 
 _HEADING = re.compile(r"(#{1,6}) +(.+?) *")
@@ -154,7 +154,7 @@ class Pair:
         return self.english, self.chinese
 
 
-def pages(place: Place) -> Iterator[Path]:
+def pages(place: LabSources) -> Iterator[Path]:
     """The English pages that need a Chinese one: of this lab, and those of the whole project."""
     shared = (".", "labs", "autograder/guides", "student")
     for folder in (place.folder, *(place.root / name for name in shared)):
@@ -168,7 +168,7 @@ def chinese_of(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(".md") + CHINESE)
 
 
-def breaches(place: Place) -> Iterator[str]:
+def breaches(place: LabSources) -> Iterator[str]:
     """Pages without a Chinese one, and sections that are absent, stale or different."""
     for path in pages(place):
         chinese = chinese_of(path)

@@ -15,14 +15,14 @@ class NotProvedError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class LabSources:
     """The checkout at ``root`` and the lab ``name`` (a folder of ``labs``) in it."""
 
     root: Path
     name: str
 
     @classmethod
-    def find(cls, lab_name: str, root: Path = labfile.ROOT) -> Place:
+    def find(cls, lab_name: str, root: Path = labfile.ROOT) -> LabSources:
         """The lab that goes by a name or number.
 
         Raises:

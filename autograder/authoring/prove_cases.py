@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from autograder.authoring.place import NotProvedError, Place
+from autograder.authoring.place import LabSources, NotProvedError
 from autograder.authoring.recording import sources_of
 from autograder.checks import expect
-from autograder.checks.plan import Trial, collect
+from autograder.checks.plan import CheckCase, collect
 from autograder.course import suggestions
 from autograder.reference import cases, recipes
 from autograder.reference.cases import Case
 from autograder.reference.compare import Array, Difference, difference
 from autograder.sandbox.local import LocalTransport
-from autograder.sandbox.ranks import Met, Request
+from autograder.sandbox.ranks import RankReplies, Request
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Reply, Sources
 from autograder.wire.messages import Tensor
@@ -36,7 +36,7 @@ _REAL = "_real"  # such recipes need real weights, and are built while grading
 _INFINITE = 1e30  # masks hold such values; they say nothing about the scale of the others
 
 
-def stale(place: Place) -> Iterator[str]:
+def stale(place: LabSources) -> Iterator[str]:
     """Differences between the checked-in public cases and what the recipes give.
 
     Raises:
@@ -56,7 +56,7 @@ def stale(place: Place) -> Iterator[str]:
         yield f"{where}: {one}; run: {suggestions.command('build')}"
 
 
-def fresh(place: Place) -> tuple[Case, ...]:
+def fresh(place: LabSources) -> tuple[Case, ...]:
     """The public cases as the recipes give them now."""
     from autograder.reference import recipes
 
@@ -104,7 +104,7 @@ def _near(one: Tensor, other: Tensor) -> bool:
     return np.allclose(have, want, rtol=TOLERANCE, atol=TOLERANCE * scale)
 
 
-def unmatched(place: Place) -> Iterator[str]:
+def unmatched(place: LabSources) -> Iterator[str]:
     """Checks without recipes, recipes without checks, and test functions that nobody runs."""
     from autograder.reference import recipes
 
@@ -128,7 +128,7 @@ def unmatched(place: Place) -> Iterator[str]:
         yield f"{recipes_file}: no check uses the recipe {name}; delete it"
 
 
-def _recipes_of_checks(place: Place) -> dict[str, tuple[Path, tuple[str, ...]]]:
+def _recipes_of_checks(place: LabSources) -> dict[str, tuple[Path, tuple[str, ...]]]:
     """File and recipes of every test function, from its mark."""
     found: dict[str, tuple[Path, tuple[str, ...]]] = {}
     for path in sorted((place.folder / "checks").glob("test_*.py")):
@@ -214,7 +214,7 @@ def _is_plain(numbers: NDArray[Any]) -> bool:
 class _Asked:
     """One check on one case: the numbers that it gives, and those that it expects."""
 
-    trial: Trial
+    trial: CheckCase
     given: set[Numbers] = field(default_factory=set)
     expected: set[Numbers] = field(default_factory=set)
 
@@ -232,7 +232,7 @@ class _Watching(LocalTransport):
         self._note(tensors)
         return super().exchange(request, tensors)
 
-    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """The same for every rank: they can tell each other what they hold."""
         for _, tensors in requests:
             self._note(tensors)
@@ -247,7 +247,7 @@ class _Watching(LocalTransport):
                 self.given.add(numbers)
 
 
-def handed_out(place: Place) -> Iterator[str]:
+def handed_out(place: LabSources) -> Iterator[str]:
     """Checks whose expectation another check, or another case, gives to the same worker.
 
     The order is not asked for: cases are shuffled, checks are skipped, run again and sent ahead.
@@ -255,7 +255,7 @@ def handed_out(place: Place) -> Iterator[str]:
     finding: what is to be loaded, or kept in a cache, has to be given.
     """
     found = _asked(place)
-    holders: dict[Numbers, list[Trial]] = {}
+    holders: dict[Numbers, list[CheckCase]] = {}
     for one in found:
         for numbers in one.given:
             holders.setdefault(numbers, []).append(one.trial)
@@ -278,7 +278,7 @@ def handed_out(place: Place) -> Iterator[str]:
         )
 
 
-def _asked(place: Place) -> list[_Asked]:
+def _asked(place: LabSources) -> list[_Asked]:
     """What the solution is asked, on public cases and on hidden ones."""
     plan, transport = collect(place.folder), _Watching(Sources(sources_of(place)))
     hidden = recipes.build(recipes.of_lab(place.solution), SECRET)

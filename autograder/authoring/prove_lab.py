@@ -14,7 +14,7 @@ from pathlib import Path
 from autograder import intake
 from autograder.authoring import fingerprints, stubs
 from autograder.authoring.pages import Section, sections
-from autograder.authoring.place import Place, read
+from autograder.authoring.place import LabSources, read
 from autograder.authoring.recording import catalogue_of, sources_of, together, traces_of, with_needs
 from autograder.authoring.stubs import solution_lines
 from autograder.checks.plan import collect
@@ -33,7 +33,7 @@ from autograder.reference.build import write_private
 GIVEN = "# GIVEN"  # stands in a function that the stub hands out whole, on purpose
 
 
-def told_bodies(place: Place) -> Iterator[str]:
+def told_bodies(place: LabSources) -> Iterator[str]:
     """Functions of a stub that hold more than a TODO: a marker was lost around their body."""
     for name in place.lab.files:
         path = place.folder / name
@@ -59,7 +59,7 @@ def _is_todo(statement: ast.stmt) -> bool:
     return is_docstring or ast.unparse(statement) == "super().__init__()"
 
 
-def unknown_names(place: Place) -> Iterator[str]:
+def unknown_names(place: LabSources) -> Iterator[str]:
     """Names in ``given`` and ``forbidden`` that nothing goes by, so that they do nothing."""
     for module in place.lab.given:
         if not (place.root / (module.replace(".", "/") + ".py")).is_file():
@@ -92,7 +92,7 @@ PARTS = (
 _HOURS = re.compile(r"\d+(?: to \d+)? (?:min|h)|–")
 
 
-def handout_breaches(place: Place) -> Iterator[str]:
+def handout_breaches(place: LabSources) -> Iterator[str]:
     """What a handout lacks, or tells differently than ``lab.toml``."""
     path = place.folder / HANDOUT
     shown = place.shown(path)
@@ -117,7 +117,7 @@ def _parts(found: Sequence[Section]) -> Iterator[str]:
             at = here[0]
 
 
-def _exercises(place: Place, found: Sequence[Section]) -> Iterator[str]:
+def _exercises(place: LabSources, found: Sequence[Section]) -> Iterator[str]:
     rows = dict(_rows(found))
     number = place.name.removeprefix("lab").split("_")[0]
     for exercise in place.lab.exercises:
@@ -156,7 +156,7 @@ def _rows(found: Sequence[Section]) -> Iterator[tuple[str, list[str]]]:
 # The promise about scores: graded as a class is, a stub earns 0 and a solution 100.
 
 
-def unfair_scores(place: Place) -> Iterator[str]:
+def unfair_scores(place: LabSources) -> Iterator[str]:
     """Grade stub and solution on public and on throw-away hidden cases.
 
     Yields:
@@ -202,7 +202,7 @@ def _wrong_score(lab: Lab, hand_in: HandIn, wanted: int) -> Iterator[str]:
         )
 
 
-def _graded(place: Place, options: Options) -> tuple[HandIn, HandIn]:
+def _graded(place: LabSources, options: Options) -> tuple[HandIn, HandIn]:
     folders = {"stub": place.folder, "solution": place.solution}
     hand_ins = [intake.read(intake.Entry(name, at), place.lab) for name, at in folders.items()]
     with Engine(place.lab, options) as engine:
@@ -225,7 +225,7 @@ def _said(result: CheckResult) -> str:
 # Promises about generated files: stubs and notebooks are current and give nothing away.
 
 
-def stale_stubs(place: Place) -> Iterator[str]:
+def stale_stubs(place: LabSources) -> Iterator[str]:
     """Stubs that are absent, or differ from what the solution gives now."""
     for name, wanted in stubs.stubs(place.lab, place.solutions).items():
         path = place.folder / name
@@ -243,7 +243,7 @@ def stale_stubs(place: Place) -> Iterator[str]:
         yield f"{place.shown(path)}:{line} is not what {name} of the solution gives; {mend}"
 
 
-def other_faces(place: Place) -> Iterator[str]:
+def other_faces(place: LabSources) -> Iterator[str]:
     """Names whose signature or docstring in the stub is not that of the solution."""
     for name in place.lab.files:
         path = place.folder / name
@@ -287,7 +287,7 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> s
     return ast.unparse(bare)
 
 
-def stale_notebooks(place: Place) -> Iterator[str]:
+def stale_notebooks(place: LabSources) -> Iterator[str]:
     """Notebooks that are absent, or differ from what their source gives."""
     # nbformat is an instructor's package, and slow to import.
     from autograder.authoring import notebooks
@@ -302,7 +302,7 @@ def stale_notebooks(place: Place) -> Iterator[str]:
             yield f"{place.shown(target)} has no source; add {target.stem}.py, or delete it"
 
 
-def leaks(place: Place) -> Iterator[str]:
+def leaks(place: LabSources) -> Iterator[str]:
     """Lines of the solution in what students get, unless they are in the given code as well."""
     given = "\n".join(map(read, sorted((place.root / "labs" / "given").glob("*.py"))))
     secret = {
@@ -322,7 +322,7 @@ def leaks(place: Place) -> Iterator[str]:
                 )
 
 
-def _readable(place: Place) -> Iterator[Path]:
+def _readable(place: LabSources) -> Iterator[Path]:
     """Every text of the lab that a student gets."""
     yield from (path for name in place.lab.files if (path := place.folder / name).is_file())
     yield from sorted(place.folder.glob("*.md"))
@@ -350,7 +350,7 @@ SAMPLE = 8  # mistakes that are run again: libraries change, too
 MAX_BYTES = 1 << 20  # of what students get
 
 
-def stale(place: Place) -> Iterator[str]:
+def stale(place: LabSources) -> Iterator[str]:
     """Banks that are absent, too large, of other sources, or of other answers than today's."""
     if not place.misconceptions.exists():
         return
@@ -367,7 +367,7 @@ def stale(place: Place) -> Iterator[str]:
     yield from (f"{shown}: {name} answers otherwise now; {mend}" for name in _changed(place))
 
 
-def _changed(place: Place) -> Iterator[str]:
+def _changed(place: LabSources) -> Iterator[str]:
     """Of a few mistakes those whose answers are not those of the bank any more."""
     known, catalogue = bank.load(place.fingerprints), catalogue_of(place)
     plan, sources = collect(place.folder), sources_of(place)

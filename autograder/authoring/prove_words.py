@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from autograder.authoring.pages import CHINESE, chinese_of, pages, sections
-from autograder.authoring.place import Place, read
+from autograder.authoring.place import LabSources, read
 from autograder.authoring.stubs import blocks
 from autograder.course.records import Outcome, Text
 
@@ -30,7 +30,7 @@ class Term:
     avoided: tuple[str, ...]
 
 
-def terms(place: Place) -> tuple[Term, ...]:
+def terms(place: LabSources) -> tuple[Term, ...]:
     """The rows of the glossary.
 
     Raises:
@@ -53,7 +53,7 @@ def terms(place: Place) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def breaches(place: Place) -> Iterator[str]:
+def breaches(place: LabSources) -> Iterator[str]:
     """Words that the glossary says are not used, where a reader would meet them."""
     known = terms(place)
     for en in pages(place):
@@ -66,13 +66,13 @@ def breaches(place: Place) -> Iterator[str]:
                 yield _said(place.shown(path), number, word, term)
 
 
-def _in_page(place: Place, page: Path, known: tuple[Term, ...]) -> Iterator[str]:
+def _in_page(place: LabSources, page: Path, known: tuple[Term, ...]) -> Iterator[str]:
     for section in sections(read(page)):
         for term, word in _avoided(f"{section.title}\n{section.prose}", known):
             yield _said(place.shown(page), section.line, word, term)
 
 
-def _sources(place: Place) -> Iterator[Path]:
+def _sources(place: LabSources) -> Iterator[Path]:
     """Files with words for students inside: English ones stand in code, too, Chinese do not."""
     yield from sorted((place.root / "autograder" / "course" / "messages").glob("*.toml"))
     yield from sorted(place.folder.glob("checks/*.py"))
@@ -229,7 +229,7 @@ _WORD = re.compile("[a-z]")
 _PLACEHOLDER = re.compile(r"\{[^}]*\}")
 
 
-def exercises(place: Place) -> Iterator[str]:
+def exercises(place: LabSources) -> Iterator[str]:
     """Exercises without a TODO, checks or hint, and solution blocks without an exercise."""
     toml = place.shown(place.folder / "lab.toml")
     marked = {
@@ -253,14 +253,14 @@ def exercises(place: Place) -> Iterator[str]:
             yield f"{where}: {extra} is marked, but lab.toml has no such exercise in {name}; add it"
 
 
-def docstrings(place: Place) -> Iterator[str]:
+def docstrings(place: LabSources) -> Iterator[str]:
     """Checks whose docstring is not an English and then a Chinese paragraph."""
     for check in place.lab.checks:
         for fault in _language_faults(check.title):
             yield f"{place.shown(place.folder)}/checks: {check.name}: docstring: {fault}"
 
 
-def messages(place: Place) -> Iterator[str]:
+def messages(place: LabSources) -> Iterator[str]:
     """Messages that lack a language, or whose languages take different values."""
     for path, name, entry in _messages(place):
         where = f"{place.shown(path)}: [{name}]"
@@ -277,7 +277,7 @@ def messages(place: Place) -> Iterator[str]:
             yield f"{where}: {odd} stands in one language only; write it the same in both"
 
 
-def absent_messages(place: Place) -> Iterator[str]:
+def absent_messages(place: LabSources) -> Iterator[str]:
     """Keys that code or a template asks for, and no table of messages holds."""
     known = {f"{path.stem}.{name}" for path, name, _ in _messages(place)}
     for use in uses(place.root):
@@ -293,7 +293,7 @@ def _is_absent(key: str) -> str:
     return f"the message {key} does not exist; add [{name}] to messages/{area}.toml"
 
 
-def _messages(place: Place) -> Iterator[tuple[Path, str, Mapping[str, str]]]:
+def _messages(place: LabSources) -> Iterator[tuple[Path, str, Mapping[str, str]]]:
     """Read anew, since :func:`autograder.course.messages.catalogue` stops at the first fault.
 
     Raises:

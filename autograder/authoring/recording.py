@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from autograder.authoring.place import Place, read
+from autograder.authoring.place import LabSources, read
 from autograder.checks.plan import Plan
 from autograder.course.labfile import ROOT
 from autograder.course.plain import (
@@ -301,12 +301,12 @@ Shorts = dict[str, dict[str, Short]]  # by exercise and key of the item
 OTHER_SEED = 1
 
 
-def sources_of(place: Place) -> dict[str, str]:
+def sources_of(place: LabSources) -> dict[str, str]:
     """The text of the solution by file name."""
     return {name: read(place.solution / name) for name in place.lab.files}
 
 
-def catalogue_of(place: Place) -> Catalogue:
+def catalogue_of(place: LabSources) -> Catalogue:
     """The lab's misconceptions. Raises MisconceptionError."""
     return misconceptions.load(place.misconceptions)
 

@@ -14,12 +14,12 @@ import pytest
 from autograder.checks import plugin
 from autograder.course.records import Lab
 from autograder.reference.cases import Case
-from autograder.sandbox.prefetcher import Coming, Question
+from autograder.sandbox.prefetcher import Coming, ForeseenRequest
 from autograder.sandbox.student import Student
 
 
 @dataclass(frozen=True)
-class Trial:
+class CheckCase:
     """One check on one case: the pytest item's function, called without pytest around it."""
 
     check: str
@@ -28,27 +28,27 @@ class Trial:
     guard: Callable[[], None] = lambda: None
 
 
-class Habits:
+class RequestHistory:
     """What checks ask, learned from hand-ins that pass: see :mod:`autograder.sandbox.prefetcher`.
 
     That is one request as a rule; a check that makes several on a case is not foreseen.
     """
 
     def __init__(self) -> None:
-        self._questions: dict[tuple[str, str, bool], Question] = {}
+        self._questions: dict[tuple[str, str, bool], ForeseenRequest] = {}
 
     def learn(self, check: str, case: Case, student: Student) -> None:
         """A check has passed on a case, and the student's side tells what it took."""
         place = check, case.name, student.began_fresh
         if place in self._questions or len(student.requests) != 1:
             return
-        asked = Question(*student.requests[0])
+        asked = ForeseenRequest(*student.requests[0])
         equal = next((one for one in self._questions.values() if one.is_same(asked)), None)
         if equal is not None:
             equal.repeated = True
         self._questions[place] = equal or asked
 
-    def coming(self, rest: Iterable[Sequence[Trial]], number: int) -> Coming:
+    def coming(self, rest: Iterable[Sequence[CheckCase]], number: int) -> Coming:
         """What will be asked, up to the first trial of which nobody knows.
 
         Args:
@@ -77,12 +77,12 @@ class Plan:
     """
 
     lab: Lab
-    trials: dict[str, tuple[Trial, ...]]
-    probes: dict[str, tuple[Trial, ...]] = field(default_factory=dict)
-    confirmations: dict[tuple[str, ...], Trial] = field(default_factory=dict)
-    habits: Habits = field(default_factory=Habits)
+    trials: dict[str, tuple[CheckCase, ...]]
+    probes: dict[str, tuple[CheckCase, ...]] = field(default_factory=dict)
+    confirmations: dict[tuple[str, ...], CheckCase] = field(default_factory=dict)
+    habits: RequestHistory = field(default_factory=RequestHistory)
 
-    def split(self, *, hidden: bool) -> dict[str, tuple[Trial, ...]]:
+    def split(self, *, hidden: bool) -> dict[str, tuple[CheckCase, ...]]:
         """The trials by check, on hidden cases or on public ones."""
         return {
             name: tuple(trial for trial in trials if trial.case.hidden == hidden)
@@ -96,7 +96,7 @@ class Plan:
         hand-in can be judged by the lab of today.
         """
 
-        def place(trial: Trial) -> bytes:
+        def place(trial: CheckCase) -> bytes:
             return hashlib.sha256(f"{seed} {trial.case.name}".encode()).digest()
 
         mixed = {name: tuple(sorted(ts, key=place)) for name, ts in self.trials.items()}
@@ -125,14 +125,14 @@ def plan_of(
 ) -> Plan:
     """All trials of a session that has collected; ``guard`` gives each its clock."""
     lab = plugin.lab_of(session.config)
-    trials: dict[str, list[Trial]] = {check.name: [] for check in lab.checks}
-    probes: dict[str, list[Trial]] = {exercise.id: [] for exercise in lab.exercises}
-    confirmations: dict[tuple[str, ...], Trial] = {}
+    trials: dict[str, list[CheckCase]] = {check.name: [] for check in lab.checks}
+    probes: dict[str, list[CheckCase]] = {exercise.id: [] for exercise in lab.exercises}
+    confirmations: dict[tuple[str, ...], CheckCase] = {}
     for item in session.items:
         case = plugin.case_of(item)
         if case is not None and isinstance(item, pytest.Function):
             name, exercise = item.originalname, plugin.probed(item)
-            trial = Trial(name, case, item.obj, guard(item))
+            trial = CheckCase(name, case, item.obj, guard(item))
             if confirmed := plugin.confirmed(item):
                 confirmations.setdefault(confirmed, trial)  # one case is enough
             elif not exercise:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MODEL = "model.py"
 
 
-class Streamed:
+class TokenStream:
     """Text as tokens bring it: what is new after each, once its characters are whole."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int]) -> None:
@@ -54,7 +54,7 @@ def talk(
     generate: Callable[..., Any],
     parts: Sequence[Any],
     checkpoint: Path,
-    streamed: Streamed,
+    streamed: TokenStream,
     prompt: str,
     tokens: Sequence[int],
     max_new_tokens: int,
@@ -244,7 +244,7 @@ def _talk(
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no “ is no reason to stop
     if MODEL in modules.files.values():  # a lab whose model is the student's own
-        streamed = Streamed(tokenizer, tokens)
+        streamed = TokenStream(tokenizer, tokens)
         load, own = (_class(modules, "model", n) for n in ("load_hf_checkpoint", "generate"))
         parts = attention_cls, mlp_cls
         speed = talk(load, own, parts, checkpoint, streamed, prompt, tokens, max_new_tokens)
@@ -275,7 +275,7 @@ def stream_text(
     One character may be spread over several byte-level tokens; its bytes are held back until
     it is whole.
     """
-    streamed = Streamed(tokenizer, prompt)
+    streamed = TokenStream(tokenizer, prompt)
     for token in new_tokens:
         piece = streamed.add(token)
         if piece:

@@ -153,16 +153,15 @@ def _shard(text: str) -> Shard:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from autograder.cli import grade
-    from autograder.grading import options
+    from autograder.grading import conduct, options
 
-    return grade.run(options.of(arguments))
+    return conduct.grade(options.of(arguments))
 
 
 def _merge(arguments: argparse.Namespace) -> int:
     from autograder.grading import merge
 
-    wanted = merge.Merging(
+    wanted = merge.MergeRequest(
         out=arguments.out,
         parts=tuple(arguments.parts),
         language=arguments.lang,
@@ -205,13 +204,13 @@ def _test(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    from autograder.cli import doctor
+    from autograder.doctor import diagnosis
 
-    return doctor.run(as_json=arguments.json, language=arguments.lang)
+    return diagnosis.run(as_json=arguments.json, language=arguments.lang)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from autograder.cli import grade as cli_grade
+    from autograder.grading import conduct as cli_grade
 
     return cli_grade.compare_gradings(
         arguments.before, arguments.after, arguments.lang, as_json=arguments.json
@@ -243,9 +242,9 @@ def _release(arguments: argparse.Namespace) -> int:
 
 
 def _grade_report(arguments: argparse.Namespace) -> int:
-    from autograder.cli import grade_report
+    from autograder.grading import written_report
 
-    return grade_report.run(
+    return written_report.grade_reports(
         arguments.submissions,
         arguments.out,
         arguments.lang,

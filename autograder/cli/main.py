@@ -54,13 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         suggestions.ASKED.reset(remembered)
 
 
-def _asked(arguments: argparse.Namespace) -> suggestions.Asked:
+def _asked(arguments: argparse.Namespace) -> suggestions.SuggestedOptions:
     """What commands that are suggested have to say again."""
     carried = arguments.command == "carry"
     holds_files = carried or arguments.command in suggestions.WITH_FOLDER
     folder = arguments.folder if holds_files else None
     lab = arguments.to if carried else getattr(arguments, "lab", "")
-    return suggestions.Asked(
+    return suggestions.SuggestedOptions(
         lab=suggestions.number(lab or ""),
         folder=str(folder) if folder else "",
         language=arguments.lang if arguments.lang != language() else "",

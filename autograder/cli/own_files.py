@@ -121,7 +121,7 @@ def run_carry(
         print(keep_copies(path, backup, language))
 
     try:
-        carried = carry(source, target, *folders, keep if force else None)
+        carried = copy_files(source, target, *folders, keep if force else None)
     except CarryError as error:
         print(error.said.in_(language), file=sys.stderr)
         return 1
@@ -131,7 +131,7 @@ def run_carry(
     return 0
 
 
-def carry(
+def copy_files(
     source: Lab, target: Lab, here: Path, there: Path, keep: Callable[[Path], None] | None
 ) -> dict[str, bool]:
     """Copy the files; by name, whether each had to be written.

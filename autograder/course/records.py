@@ -407,7 +407,7 @@ class ClassRecord:
 # A class that is never in memory whole.
 
 
-class OneByOne(Sequence[HandIn]):
+class LazyHandIns(Sequence[HandIn]):
     """Hand-ins that are read or made whenever one is looked at."""
 
     @abstractmethod

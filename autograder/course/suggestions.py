@@ -16,7 +16,7 @@ WITH_FOLDER = ("test", "watch", "hint", "debug", "reset")
 
 
 @dataclass(frozen=True)
-class Asked:
+class SuggestedOptions:
     """Options that a suggested command has to repeat, or it would do something else.
 
     Attributes:
@@ -57,8 +57,8 @@ def _quoted(word: str) -> str:
     return shlex.quote(word) if os.name == "posix" else f'"{word}"' if " " in word else word
 
 
-NOTHING = Asked()
-ASKED: ContextVar[Asked] = ContextVar("asked", default=NOTHING)
+NOTHING = SuggestedOptions()
+ASKED: ContextVar[SuggestedOptions] = ContextVar("asked", default=NOTHING)
 
 
 def number(lab: str) -> str:

@@ -18,7 +18,7 @@ from autograder.course.plain import misconception_from_plain
 from autograder.course.records import Misconception
 from autograder.diagnosis import items
 from autograder.diagnosis.fingerprints import Fingerprints
-from autograder.diagnosis.items import Course
+from autograder.diagnosis.items import StagePlan
 from autograder.wire.messages import MAX_REQUEST, Tensor, pack, unpack
 
 VERSION = 2  # to be raised when a bank that was made before would tell something else
@@ -38,7 +38,7 @@ class Bank:
     exercises: Mapping[str, Fingerprints]
     classes: Mapping[str, Misconception]
     made_of: str = ""
-    courses: Mapping[str, Course] = field(default_factory=dict)
+    courses: Mapping[str, StagePlan] = field(default_factory=dict)
 
 
 def dump(bank: Bank) -> bytes:

@@ -219,7 +219,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Course:
+class StagePlan:
     """The stages of one call of a check on a case, in their order."""
 
     check: str
@@ -263,7 +263,7 @@ def _found(row: Row, made: NDArray[np.float64], *, ordered: bool) -> bool:
     return bool(alike.any())
 
 
-def to_plain(course: Course) -> dict[str, Any]:
+def to_plain(course: StagePlan) -> dict[str, Any]:
     """As JSON data."""
     stages = [
         {
@@ -278,7 +278,7 @@ def to_plain(course: Course) -> dict[str, Any]:
     return {"check": course.check, "case": course.case, "stages": stages}
 
 
-def from_plain(raw: Mapping[str, Any]) -> Course:
+def from_plain(raw: Mapping[str, Any]) -> StagePlan:
     """The inverse of :func:`to_plain`. Raises LookupError, TypeError."""
     stages = tuple(
         Stage(
@@ -290,4 +290,4 @@ def from_plain(raw: Mapping[str, Any]) -> Course:
         )
         for one in raw["stages"]
     )
-    return Course(raw["check"], raw["case"], stages)
+    return StagePlan(raw["check"], raw["case"], stages)

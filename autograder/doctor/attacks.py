@@ -38,7 +38,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Attack:
     """An attack on one promise: a guarantee of the jail, ``score`` or ``fair``.
 
     ``code``: the student's file, or the ways that stand behind the kit (``kit``). ``alone``: it
@@ -55,7 +55,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Finding:
+class AttackResult:
     """What a trial showed; ``reason`` says why when it was not tried."""
 
     trial: str
@@ -66,7 +66,7 @@ class Finding:
     reason: str = ""
 
 
-def judged(finding: Finding, ways: Iterable[Way]) -> Finding:
+def judged(finding: AttackResult, ways: Iterable[Way]) -> AttackResult:
     """The finding with its state decided by the ways: one that worked breaks it.
 
     It held when every way was stopped, but for those that this system does not have.
@@ -84,7 +84,7 @@ def judged(finding: Finding, ways: Iterable[Way]) -> Finding:
     return replace(finding, state=state, ways=ways, reason=reason)
 
 
-def corrected(finding: Finding, seen: Mapping[str, str]) -> Finding:
+def corrected(finding: AttackResult, seen: Mapping[str, str]) -> AttackResult:
     """The finding after a look from outside: ``seen`` names ways whose effect is there."""
     if not seen:
         return finding
@@ -98,7 +98,7 @@ def corrected(finding: Finding, seen: Mapping[str, str]) -> Finding:
 # ``P`` holds the places (see ``scratch.Scratch.places``); the helpers stand in ``kit``.
 
 FILES = (
-    Trial("answers", "files", Message("doctor.trial_answers"), """
+    Attack("answers", "files", Message("doctor.trial_answers"), """
 @way
 def hidden_cases(): return found(open(P["hidden"], "rb").read())
 @way
@@ -106,7 +106,7 @@ def notes(): return found(open(P["notes"], "rb").read())
 @way
 def names_in_a_folder(): return found(" ".join(os.listdir(P["folder"])))
 """),
-    Trial("grader_code", "files", Message("doctor.trial_grader_code"), """
+    Attack("grader_code", "files", Message("doctor.trial_grader_code"), """
 @way
 def solution():
     only(P["solution"], "solution in this copy")
@@ -116,7 +116,7 @@ def source_of_the_grader(): return found(open(P["source"], "rb").read())
 @way
 def another_package(): return found(open(P["package"], "rb").read())
 """),
-    Trial("memory_of_others", "files", Message("doctor.trial_memory_of_others"), """
+    Attack("memory_of_others", "files", Message("doctor.trial_memory_of_others"), """
 def first_open(name):
     only(os.path.isdir("/proc"), "/proc")
     for pid in P["grader"]:
@@ -151,7 +151,7 @@ def debugger(): return libc("ptrace", 0x4206, P["victim"], 0, 0)  # PTRACE_SEIZE
 )  # fmt: skip
 
 WRITES = (
-    Trial("changing_files", "writes", Message("doctor.trial_changing_files"), """
+    Attack("changing_files", "writes", Message("doctor.trial_changing_files"), """
 def at(name): return os.path.join(P["open"], name)
 @way
 def create(): os.close(os.open(at("created"), os.O_CREAT | os.O_WRONLY)); return "created"
@@ -169,7 +169,7 @@ def rename(): return os.rename(at("rename"), at("renamed"))
 @way
 def truncate(): return os.truncate(at("truncate"), 0)
 """),
-    Trial("changing_modes", "writes", Message("doctor.trial_changing_modes"), """
+    Attack("changing_modes", "writes", Message("doctor.trial_changing_modes"), """
 @way
 def mode(): return os.chmod(P["own"], 0o604)
 @way
@@ -182,7 +182,7 @@ def attribute(): return os.setxattr(P["own"], "user.doctor", b"1")
 )  # fmt: skip
 
 NETWORK = (
-    Trial("internet", "network", Message("doctor.trial_internet"), """
+    Attack("internet", "network", Message("doctor.trial_internet"), """
 import socket
 @way
 def tcp_connect():
@@ -194,7 +194,7 @@ def tcp_listen():
 def udp_send():
     with socket.socket(type=socket.SOCK_DGRAM) as s: return s.sendto(b"u", ("127.0.0.1", P["udp"]))
 """),
-    Trial("local_sockets", "network", Message("doctor.trial_local_sockets"), """
+    Attack("local_sockets", "network", Message("doctor.trial_local_sockets"), """
 import socket
 @way
 def unix_send():
@@ -212,7 +212,7 @@ def kernel_messages():
 )  # fmt: skip
 
 SIGNALS = (
-    Trial("signal_0", "signals", Message("doctor.trial_signal_0"), """
+    Attack("signal_0", "signals", Message("doctor.trial_signal_0"), """
 # On Windows the number 0 is Ctrl-C to everybody.
 def ask(pid): only(os.name == "posix", "signals"); os.kill(pid, 0); return pid
 def anybody(pids):
@@ -231,7 +231,7 @@ def everybody():
     ask(-1)  # the kernel says yes even where nobody was in reach
     return anybody([*P["grader"], P["victim"]])
 """),
-    Trial("other_signals", "signals", Message("doctor.trial_other_signals"), """
+    Attack("other_signals", "signals", Message("doctor.trial_other_signals"), """
 @way
 def by_descriptor():
     import signal
@@ -256,7 +256,7 @@ REACHING = (*FILES, *WRITES, *NETWORK, *SIGNALS)
 # ``P`` holds the places (see ``scratch.Scratch.places``); the helpers stand in ``kit``.
 
 PROCESSES = (
-    Trial("children", "processes", Message("doctor.trial_children"), """
+    Attack("children", "processes", Message("doctor.trial_children"), """
 @way
 def fork():
     child = os.fork() or os._exit(0)
@@ -285,7 +285,7 @@ def daemon():
 @way
 def outlive_the_grader(): return libc("prctl", 1, 0, 0, 0, 0)  # PR_SET_PDEATHSIG
 """),
-    Trial("shell", "processes", Message("doctor.trial_shell"), """
+    Attack("shell", "processes", Message("doctor.trial_shell"), """
 @way
 def become_a_shell():
     only(os.name == "posix", "/bin/sh")
@@ -295,7 +295,7 @@ def become_a_shell():
 )  # fmt: skip
 
 MEMORY = (
-    Trial("too_much", "memory", Message("doctor.trial_too_much"), """
+    Attack("too_much", "memory", Message("doctor.trial_too_much"), """
 @way
 def tensor():
     import torch
@@ -308,7 +308,7 @@ def mapping():
     import mmap
     with mmap.mmap(-1, P["too_much"]) as memory: return len(memory)
 """),
-    Trial("detours", "memory", Message("doctor.trial_detours"), """
+    Attack("detours", "memory", Message("doctor.trial_detours"), """
 @way
 def memory_file():
     file = os.memfd_create("doctor")
@@ -322,7 +322,7 @@ def shared_segment():
 )  # fmt: skip
 
 CPU = (
-    Trial("loop", "cpu", Message("doctor.trial_loop"), """
+    Attack("loop", "cpu", Message("doctor.trial_loop"), """
 @way
 def endless_loop():
     import signal, time
@@ -332,14 +332,14 @@ def endless_loop():
     while time.monotonic() < start + P["patience"]: pass
     return "it ran on"
 """, alone=True, ends=True),
-    Trial("sleep", "cpu", Message("doctor.trial_sleep"), """
+    Attack("sleep", "cpu", Message("doctor.trial_sleep"), """
 @way
 def long_sleep():
     import time
     time.sleep(P["patience"])
     return "it slept on"
 """, alone=True, ends=True),
-    Trial("cpu_limit", "cpu", Message("doctor.trial_cpu_limit"), """
+    Attack("cpu_limit", "cpu", Message("doctor.trial_cpu_limit"), """
 @way
 def lift_the_limit():
     import resource
@@ -353,7 +353,7 @@ def lift_the_limit():
 )  # fmt: skip
 
 PRIVILEGES = (
-    Trial("own_limits", "privileges", Message("doctor.trial_own_limits"), """
+    Attack("own_limits", "privileges", Message("doctor.trial_own_limits"), """
 @way
 def memory_limit():
     import resource
@@ -367,13 +367,13 @@ def priority(): return os.nice(1)
 @way
 def processor(): return os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 """),
-    Trial("become_root", "privileges", Message("doctor.trial_become_root"), """
+    Attack("become_root", "privileges", Message("doctor.trial_become_root"), """
 @way
 def user_root(): return os.setuid(0)
 @way
 def another_root_folder(): return os.chroot("/")
 """),
-    Trial("kernel_doors", "privileges", Message("doctor.trial_kernel_doors"), """
+    Attack("kernel_doors", "privileges", Message("doctor.trial_kernel_doors"), """
 def made(number):
     os.close(number)
     return "a descriptor"
@@ -403,13 +403,13 @@ TAKING = (*PROCESSES, *MEMORY, *CPU, *PRIVILEGES)
 
 # Hand-ins that want points for nothing. What stops them is the border between processes.
 
-HONEST = Trial(
+HONEST = Attack(
     "honest", FAIR, Message("doctor.trial_honest"), "def double(x): return 2 * x\n", kit=False
 )
 
 
-def _forgery(name: str, title: Message, code: str) -> Trial:
-    return Trial(name, SCORE, title, code, kit=False, alone=True)
+def _forgery(name: str, title: Message, code: str) -> Attack:
+    return Attack(name, SCORE, title, code, kit=False, alone=True)
 
 
 FORGERIES = (

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from autograder.course import suggestions
 from autograder.course.messages import render
 from autograder.course.records import Message
-from autograder.doctor.attacks import FAIR, SCORE, End, Finding, State
+from autograder.doctor.attacks import FAIR, SCORE, AttackResult, End, State
 from autograder.report.escape import fitted, line, width
 from autograder.worker.jail import LAYERS, guarantees
 
 if TYPE_CHECKING:
-    from autograder.doctor.attacks import Finding
+    from autograder.doctor.attacks import AttackResult
     from autograder.doctor.verdict import Layers, Promise
 
 
@@ -237,7 +237,7 @@ def _trials(diagnosis: Diagnosis, language: str) -> Iterator[str]:
         )
 
 
-def _evidence(finding: Finding, language: str) -> str:
+def _evidence(finding: AttackResult, language: str) -> str:
     """For what held, the errors met; for what broke, the ways that worked."""
     if finding.state is State.NOT_TRIED:
         return sentence("trial_not_tried", language, why=line(finding.reason))
@@ -296,7 +296,7 @@ class Diagnosis:
     worker: str
     level: str
     layers: Layers
-    findings: tuple[Finding, ...]
+    findings: tuple[AttackResult, ...]
     promises: tuple[Promise, ...]
     advice: tuple[str, ...]
     not_tried: str | None

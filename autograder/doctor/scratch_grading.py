@@ -20,7 +20,7 @@ from typing import Any
 from autograder.course import labfile
 from autograder.course.labfile import ROOT, SOLUTIONS
 from autograder.course.records import Lab, Limits, Text
-from autograder.doctor.attacks import End, Trial, Way
+from autograder.doctor.attacks import Attack, End, Way
 
 # The student's side of a trial: tries each way and prints how it ended.
 #
@@ -92,7 +92,7 @@ def double(x):
 """
 
 
-def source(trials: Sequence[Trial], places: Mapping[str, Any]) -> str:
+def source(trials: Sequence[Attack], places: Mapping[str, Any]) -> str:
     """The file that tries these trials one after the other, told where everything is.
 
     A trial that does without the kit stands alone.

@@ -19,10 +19,10 @@ from autograder.doctor.attacks import (
     FORGERIES,
     HONEST,
     SCORE,
+    Attack,
+    AttackResult,
     End,
-    Finding,
     State,
-    Trial,
     Way,
     corrected,
     judged,
@@ -50,7 +50,7 @@ class Promise:
     state: State
 
 
-def promises(layers: Collection[str], findings: Iterable[Finding]) -> tuple[Promise, ...]:
+def promises(layers: Collection[str], findings: Iterable[AttackResult]) -> tuple[Promise, ...]:
     """All of them, in the order of :data:`PROMISES`."""
     findings = tuple(findings)
     made = guarantees(layers) | _ALWAYS
@@ -131,16 +131,18 @@ class Probes:
     def __init__(self, without: Sequence[str] = ()) -> None:
         self._asked = (
             (
-                Finding("orphan", "processes", Message("doctor.trial_orphan"), State.NOT_TRIED),
+                AttackResult(
+                    "orphan", "processes", Message("doctor.trial_orphan"), State.NOT_TRIED
+                ),
                 _started("orphan", without),
             ),
             (
-                Finding("runaway", "cpu", Message("doctor.trial_runaway"), State.NOT_TRIED),
+                AttackResult("runaway", "cpu", Message("doctor.trial_runaway"), State.NOT_TRIED),
                 _started("loop", without),
             ),
         )
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[AttackResult, ...]:
         """What became of both."""
         return tuple(_finding(bare, *_ended(process)) for bare, process in self._asked)
 
@@ -153,7 +155,7 @@ class Probes:
                 _ended(process)
 
 
-def _finding(bare: Finding, out: str, errors: str) -> Finding:
+def _finding(bare: AttackResult, out: str, errors: str) -> AttackResult:
     said = out.split("\n")
     end, evidence = End.STOPPED, "SIGKILL"
     if probe.STARTED not in said:
@@ -176,14 +178,16 @@ JOBS = 4
 
 
 @dataclass(frozen=True)
-class Tried:
+class AttackResults:
     """The isolation of the scratch grading, and what every trial found."""
 
     isolation: Isolation
-    findings: tuple[Finding, ...]
+    findings: tuple[AttackResult, ...]
 
 
-def run(scratch: Scratch, without: Sequence[str] = (), trials: Sequence[Trial] = TRIALS) -> Tried:
+def run(
+    scratch: Scratch, without: Sequence[str] = (), trials: Sequence[Attack] = TRIALS
+) -> AttackResults:
     """Grade one hand-in per trial and decide by what came back and by what can be seen.
 
     Where each worker is a new Python, most trials share one. Layers named in ``without`` are
@@ -211,13 +215,13 @@ def run(scratch: Scratch, without: Sequence[str] = (), trials: Sequence[Trial] =
             for finding in found
         ]
         findings.sort(key=lambda finding: order.index(finding.trial))
-        return Tried(done[0][0], (*findings, *(probes.findings() if probes else ())))
+        return AttackResults(done[0][0], (*findings, *(probes.findings() if probes else ())))
     finally:
         if probes:
             probes.close()
 
 
-def _shared(trials: Sequence[Trial]) -> list[list[Trial]]:
+def _shared(trials: Sequence[Attack]) -> list[list[Attack]]:
     """Trials that leave their worker alive in one hand-in, each of the others in its own.
 
     Where workers are spawned the wall clock alone ends them: a sleep is no other trial than a
@@ -229,8 +233,8 @@ def _shared(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def _graded(
-    scratch: Scratch, batches: Sequence[Sequence[Trial]], without: Sequence[str]
-) -> tuple[Isolation, list[Finding]]:
+    scratch: Scratch, batches: Sequence[Sequence[Attack]], without: Sequence[str]
+) -> tuple[Isolation, list[AttackResult]]:
     options = Options(hidden_cases=scratch.hidden, jobs=JOBS, without=tuple(without), replay=False)
     with Engine(scratch.lab, options) as engine:
         engine.wait_ready()
@@ -243,8 +247,8 @@ def _graded(
 
 
 def _found(
-    engine: Engine, batches: Sequence[Sequence[Trial]], places: Mapping[str, object]
-) -> list[tuple[Trial, Finding]]:
+    engine: Engine, batches: Sequence[Sequence[Attack]], places: Mapping[str, object]
+) -> list[tuple[Attack, AttackResult]]:
     names = {batch[0].name: batch for batch in batches}
 
     def submissions() -> Iterator[Submission]:
@@ -255,11 +259,11 @@ def _found(
     return [(t, decided(t, records[name])) for name, batch in names.items() for t in batch]
 
 
-def decided(trial: Trial, record: HandIn) -> Finding:
+def decided(trial: Attack, record: HandIn) -> AttackResult:
     """What one graded hand-in says about a trial."""
     result = record.results[0]
     passed, ended = result.outcome is Outcome.PASSED, result.outcome.value
-    bare = Finding(trial.name, trial.promise, trial.title, State.NOT_TRIED)
+    bare = AttackResult(trial.name, trial.promise, trial.title, State.NOT_TRIED)
     if trial is HONEST:
         state = State.HELD if passed else State.BROKE
         if result.outcome in (Outcome.TIMED_OUT, Outcome.NOT_GRADED):

@@ -68,7 +68,7 @@ _FORMS: tuple[tuple[str, Form], ...] = (
 
 
 @dataclass(frozen=True)
-class Place:
+class ArchiveMember:
     """A member of the archive: its name, and what it is made of."""
 
     name: str
@@ -76,7 +76,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Sent:
+class FeedbackSummary:
     """What was written: for which system, for how many, and what is left open."""
 
     platform: str
@@ -84,7 +84,7 @@ class Sent:
     open: tuple[Message, ...]
 
 
-def write(record: ClassRecord, out: Path, download: Path, to: Path) -> Sent:
+def write(record: ClassRecord, out: Path, download: Path, to: Path) -> FeedbackSummary:
     """Write the archive.
 
     Args:
@@ -118,7 +118,7 @@ def write(record: ClassRecord, out: Path, download: Path, to: Path) -> Sent:
             raise ExportError("no_reports", out, command=suggestions.command("report", out))
     left = {"nowhere": nowhere, "no_report": lacking}
     remarks = [Message(f"export.{key}", {"who": listed(who)}) for key, who in left.items() if who]
-    return Sent(places.platform, len(found) - len(lacking), tuple(remarks))
+    return FeedbackSummary(places.platform, len(found) - len(lacking), tuple(remarks))
 
 
 class _Places:
@@ -131,7 +131,7 @@ class _Places:
         known = [platform for platform in told if platform in PLATFORMS]
         self.platform = max(PLATFORMS, key=known.count) if known else None
 
-    def of(self, hand_in: HandIn) -> Place | None:
+    def of(self, hand_in: HandIn) -> ArchiveMember | None:
         """Reports to members of the archive; None where the system would not take any."""
         entry = self._by_name.get(hand_in.origin.name) or self._by_student.get(hand_in.student)
         names = (
@@ -151,20 +151,20 @@ def _platform(name: str) -> str:
     return told.group[0] if told is not None else ""
 
 
-def _moodle(names: Sequence[str]) -> Place | None:
+def _moodle(names: Sequence[str]) -> ArchiveMember | None:
     for name in names:
         match = _MOODLE.fullmatch(name)
         if match is not None:
             # Loose files have their own name behind, an old Moodle's folders only `_`.
             sign = "/" if match["rest"] in ("", "_") else "_"
-            return Place(f"{match['prefix']}{sign}report.html", _html)
+            return ArchiveMember(f"{match['prefix']}{sign}report.html", _html)
     return None
 
 
-def _canvas(names: Sequence[str]) -> Place | None:
+def _canvas(names: Sequence[str]) -> ArchiveMember | None:
     for ending, form in _FORMS:
         for name in names:
             told = intake_names.parse(name)
             if told is not None and not told.entered and name.lower().endswith(ending):
-                return Place(name, form)
+                return ArchiveMember(name, form)
     return None

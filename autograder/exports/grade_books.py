@@ -28,7 +28,7 @@ _DECIMALS = Decimal("0.01")  # what Canvas and Moodle keep
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledBook:
     """The new file, and what is said about it.
 
     Attributes:
@@ -44,7 +44,7 @@ class Filled:
 
 def fill(
     book: Book, record: ClassRecord, *, scale: bool = False, trust_ids: bool = False
-) -> Filled:
+) -> FilledBook:
     """Put the points of the class into the book's column.
 
     Rows without a hand-in, hand-ins with points that are still to be decided, and cells that the
@@ -92,7 +92,7 @@ def fill(
     told += [_message("less_for_lateness", count=late)] if late else []
     told += [_message("without", count=len(without), who=listed(without))] if without else []
     unfinished = [_message(f"kept_{why}", who=listed(who)) for why, who in sorted(kept.items())]
-    return Filled(book.sheet.changed(values), tuple(told), (*unfinished, *matching.remarks))
+    return FilledBook(book.sheet.changed(values), tuple(told), (*unfinished, *matching.remarks))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ _HIDDEN = re.compile(r"(?:participant|参与者|参与人|参加者|參與者|an
 
 
 @dataclass(frozen=True)
-class Told:
+class DownloadIdentity:
     """The system (``canvas``, ``moodle``, …), its number of the student, and the name there.
 
     Number and name are empty where the system does not tell them.
@@ -39,14 +39,14 @@ class Told:
     name: str
 
 
-def told(hand_in: HandIn) -> Told | None:
+def told(hand_in: HandIn) -> DownloadIdentity | None:
     """What the name tells, or None."""
     found = names.parse(hand_in.origin.name)
     if found is None:
         return None
     platform, student = found.group[0], found.student
     number = "" if student.id == student.name else folded(student.id)
-    return Told(platform, number, _shown(student.name))
+    return DownloadIdentity(platform, number, _shown(student.name))
 
 
 def _shown(name: str) -> str:

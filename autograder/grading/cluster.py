@@ -42,7 +42,7 @@ NAME = "qwen3-labs"  # of the plugin
 
 
 @dataclass(frozen=True)
-class Same:
+class Fingerprint:
     """What has to be the same here and there: hashes of lab and grader, and the releases."""
 
     lab: str
@@ -50,9 +50,9 @@ class Same:
     versions: Mapping[str, str]
 
 
-def same(lab: Lab) -> Same:
+def same(lab: Lab) -> Fingerprint:
     """That of this machine."""
-    return Same(shards.digest_of_lab(lab), journal.context(lab, (), {}).hex(), versions())
+    return Fingerprint(shards.digest_of_lab(lab), journal.context(lab, (), {}).hex(), versions())
 
 
 class Grader(WorkerPlugin):

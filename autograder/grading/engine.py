@@ -1,7 +1,7 @@
-"""The engine: feeds hand-ins to a crew, yields their records, and mends what ends meanwhile.
+"""Feeds hand-ins to a judge process, yields their records, and mends what ends meanwhile.
 
-A hand-in whose judge, or the whole crew, is lost is tried once more, alone: so a second loss
-tells whose it is, costs nobody else anything, and leaves that hand-in to a human.
+A hand-in whose judge, or the whole judge process, is lost is tried once more, alone: so a second
+loss tells whose it is, costs nobody else anything, and leaves that hand-in to a human.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from autograder.course.records import (
     Outcome,
     Submission,
 )
-from autograder.grading.judge_process import Crew, CrewLost, EngineError, Options
+from autograder.grading.judge_process import EngineError, JudgeProcess, JudgeProcessLost, Options
 from autograder.worker.jail import level
 
-STARTS = 3  # of a crew, before we give up
+STARTS = 3  # of a judge process, before we give up
 __all__ = ["Engine", "EngineError", "Options"]
 
 
@@ -54,24 +54,24 @@ def digests(files: Mapping[str, str]) -> dict[str, str]:
 
 
 class Engine:
-    """Grades hand-ins of one lab; a context manager that ends its crew."""
+    """Grades hand-ins of one lab; a context manager that ends its judge process."""
 
     def __init__(self, lab: Lab, options: Options) -> None:
         self._lab = lab
         self._options = options
-        self.crew: Crew | None = None
+        self.processes: JudgeProcess | None = None
         self.counts: Mapping[str, int] = {}
         self._checks: list[str] = []
         self.workers = 1  # machines, as of a cluster
         self.isolation = Isolation("weak", (), "spawn" if options.spawn else "fork")
 
     def __enter__(self) -> Engine:
-        self.crew = Crew(self._lab, self._options)
+        self.processes = JudgeProcess(self._lab, self._options)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.crew is not None:
-            self.crew.end(kill=kind is not None)
+        if self.processes is not None:
+            self.processes.end(kill=kind is not None)
 
     def wait_ready(self) -> None:
         """Wait until judge and zygote stand; learn the cases and the isolation that binds.
@@ -93,10 +93,10 @@ class Engine:
                 of the options.
 
         Raises:
-            EngineError: the crew ended and could not be started again.
+            EngineError: the judge process ended and could not be started again.
             OSError: what a hand-in answered could not be kept.
         """
-        assert self.crew is not None
+        assert self.processes is not None
         self._checks = list(self._options.checks if checks is None else checks)
         working: dict[str, Submission] = {}
         suspects: deque[Submission] = deque()  # lost once; each is tried again alone
@@ -115,8 +115,8 @@ class Engine:
             if not working:
                 return
             try:
-                answer = self.crew.hear()
-            except CrewLost as lost:
+                answer = self.processes.hear()
+            except JudgeProcessLost as lost:
                 why, gone = str(lost), list(working.values())
                 self._start_again()
             else:
@@ -142,8 +142,8 @@ class Engine:
             alone = False
 
     def _start_again(self) -> None:
-        """A new crew in the place of one that is lost; it has to isolate as the first one did."""
-        self._replace_crew()
+        """Replace a judge process that is lost; the new one has to isolate as the first did."""
+        self._replace_processes()
         _, layers = self._ready()
         if layers != self.isolation.layers:
             raise EngineError(
@@ -152,30 +152,30 @@ class Engine:
             )
 
     def _ready(self) -> tuple[Mapping[str, int], tuple[str, ...]]:
-        """Wait for the crew; one that somebody kills meanwhile is replaced a few times."""
+        """Wait for the judge process; one that somebody kills meanwhile is replaced a few times."""
         why = ""
         for _ in range(STARTS):
-            assert self.crew is not None
+            assert self.processes is not None
             try:
-                return self.crew.ready()
-            except CrewLost as lost:
+                return self.processes.ready()
+            except JudgeProcessLost as lost:
                 why = str(lost)
                 if lost.gave_up:
                     break  # it would again
-            self._replace_crew()
+            self._replace_processes()
         raise EngineError(f"the judge did not start: {why}")
 
-    def _replace_crew(self) -> None:
-        assert self.crew is not None
-        self.crew.end(kill=True)
-        self.crew = Crew(self._lab, self._options)
+    def _replace_processes(self) -> None:
+        assert self.processes is not None
+        self.processes.end(kill=True)
+        self.processes = JudgeProcess(self._lab, self._options)
 
     def _tell(self, working: dict[str, Submission], submission: Submission) -> None:
         working[submission.student] = submission
         folder = self._options.shown_folder or self._lab.name
         name = kept_name(submission.student)
-        assert self.crew is not None
-        self.crew.tell(
+        assert self.processes is not None
+        self.processes.tell(
             {
                 "hand_in": submission.student,
                 "files": dict(submission.files),

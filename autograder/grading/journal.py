@@ -17,7 +17,7 @@ from typing import Any
 from autograder.course.atomic import write_atomic
 from autograder.course.labfile import ROOT
 from autograder.course.plain import message_to_plain
-from autograder.course.records import CheckResult, HandIn, Lab, OneByOne, Submission
+from autograder.course.records import CheckResult, HandIn, Lab, LazyHandIns, Submission
 from autograder.grading.judge_process import banks
 from autograder.report.class_file import hand_in_from_plain, hand_in_to_plain
 
@@ -120,7 +120,7 @@ class Journal:
         return hashlib.sha256(self._context + text.encode()).hexdigest()
 
 
-class Recorded(OneByOne):
+class JournalHandIns(LazyHandIns):
     """Hand-ins by student, read from the journal whenever they are looked at.
 
     Args:
@@ -153,7 +153,7 @@ class Recorded(OneByOne):
         return self._others[student]
 
 
-class Finished(OneByOne):
+class FinishedHandIns(LazyHandIns):
     """Hand-ins, each with something done to it whenever it is looked at."""
 
     def __init__(self, hand_ins: Sequence[HandIn], finish: Callable[[HandIn], HandIn]) -> None:

@@ -24,7 +24,7 @@ from autograder.sandbox.links import by_signal
 from autograder.sandbox.workers import clean_environment, command
 from autograder.worker import loader
 
-# What a crew takes beside the lab itself: banks of fingerprints, and real weights.
+# What a judge process takes beside the lab itself: banks of fingerprints, and real weights.
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class EngineError(RuntimeError):
     """Grading cannot start or go on; the text says what to do."""
 
 
-class CrewLost(Exception):
+class JudgeProcessLost(Exception):
     """Judge or zygote ended; the text says how. ``gave_up``: the judge ended by itself."""
 
     def __init__(self, text: str, *, gave_up: bool = False) -> None:
@@ -87,7 +87,7 @@ def wants_spawn() -> bool:
     return asked == "spawn" or not sys.platform.startswith("linux")
 
 
-class Crew:
+class JudgeProcess:
     """A judge and, unless workers are spawned, the zygote that it asks for them."""
 
     def __init__(self, lab: Lab, options: Options) -> None:
@@ -145,7 +145,7 @@ class Crew:
         """
         message = self.hear()
         if "ready" not in message:
-            raise CrewLost(message.get("no_worker", "no answer"))
+            raise JudgeProcessLost(message.get("no_worker", "no answer"))
         return message["ready"], tuple(message["layers"])
 
     def tell(self, request: Mapping[str, Any]) -> None:
@@ -163,7 +163,7 @@ class Crew:
         line = stream.readline()
         if not line.endswith(b"\n"):
             code = self.judge.wait()
-            raise CrewLost(f"the judge ended with {_ending(code)}", gave_up=code >= 0)
+            raise JudgeProcessLost(f"the judge ended with {_ending(code)}", gave_up=code >= 0)
         answer: dict[str, Any] = json.loads(line)
         return answer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from autograder.course import labfile
 from autograder.course.records import ClassRecord, Lab
 from autograder.grading import journal, late, output_folder, overrides, shards
-from autograder.grading.review_list import Counted
+from autograder.grading.review_list import ScoreRules
 from autograder.grading.run import LEVELS, ClassEnd
 from autograder.grading.shards import Part, ShardError
 from autograder.intake import roster
@@ -19,7 +19,7 @@ from autograder.report.terminal import remark, say
 
 
 @dataclass(frozen=True)
-class Merging:
+class MergeRequest:
     """The command line of ``merge``; see ``python -m autograder merge --help``."""
 
     out: Path
@@ -30,7 +30,7 @@ class Merging:
     partial: bool = False
 
 
-def run(wanted: Merging) -> int:
+def run(request: MergeRequest) -> int:
     """Write the class as one run over all of it would have.
 
     Returns:
@@ -40,16 +40,16 @@ def run(wanted: Merging) -> int:
         ValueError: the parts do not belong together, some are absent, or another file cannot be
             used (names it and the mend).
     """
-    language = wanted.language
-    parts = {path: shards.read(path) for path in wanted.parts}
-    if len(parts) < len(wanted.parts):
+    language = request.language
+    parts = {path: shards.read(path) for path in request.parts}
+    if len(parts) < len(request.parts):
         raise ShardError("merge: a folder was given twice; give every part once")
     absent = shards.together(parts)
     first = next(iter(parts.values()))
     lab = _lab(next(iter(parts)), first)
     if absent:
         numbers = output_folder.named([f"{number}/{first.shard.count}" for number in absent])
-        if not wanted.partial:
+        if not request.partial:
             raise ShardError(
                 f"merge: these shards are absent: {numbers}; grade them, or give --partial for "
                 "a class without their hand-ins"
@@ -57,22 +57,22 @@ def run(wanted: Merging) -> int:
         say(language, "shards_absent", shards=numbers)
     for message in first.remarks:
         remark(language, message)
-    listed = roster.read(wanted.roster) if wanted.roster else ()
+    listed = roster.read(request.roster) if request.roster else ()
     handed = [one for part in parts.values() for one in part.handed]
     # Who is in an absent shard is not missing.
     missing = () if absent else roster.missing(listed, handed)
     enrolment = Enrolment(listed)
     everybody = Directory(handed, missing, enrolment)
-    decided = overrides.given(wanted.overrides, wanted.out, lab, everybody)
+    decided = overrides.given(request.overrides, request.out, lab, everybody)
     rules = late.resolved(first.late_rules, everybody)
-    for path in wanted.parts:
-        _apart(path, wanted.out)
-    with output_folder.claimed(wanted.out):
+    for path in request.parts:
+        _apart(path, request.out)
+    with output_folder.claimed(request.out):
         whose = {student: part for part in parts.values() for student in part.graded}
-        output_folder.same_class(wanted.out, lab.name, set(whose))
-        shards.gather(parts, wanted.out)
-        _remember(wanted)
-        counted = Counted(
+        output_folder.same_class(request.out, lab.name, set(whose))
+        shards.gather(parts, request.out)
+        _remember(request)
+        counted = ScoreRules(
             lab,
             enrolment,
             decided,
@@ -80,8 +80,8 @@ def run(wanted: Merging) -> int:
             lambda one: whose[one.student].no_weights,
             rules,
         )
-        late.keep(wanted.out, rules)
-        book = journal.Journal(wanted.out / journal.FOLDER, lab, b"")
+        late.keep(request.out, rules)
+        book = journal.Journal(request.out / journal.FOLDER, lab, b"")
         record = ClassRecord(
             lab,
             _weakest(parts.values()).isolation,
@@ -92,17 +92,17 @@ def run(wanted: Merging) -> int:
             missing=missing,
             late_rules=rules,
         )
-        end = ClassEnd(wanted.out, language, enrolment, decided, first.remarks, reports=True)
+        end = ClassEnd(request.out, language, enrolment, decided, first.remarks, reports=True)
         return end.write(record) or int(bool(absent))
 
 
-def _remember(wanted: Merging) -> None:
+def _remember(request: MergeRequest) -> None:
     """Write down what the parts were graded with, for whoever goes on with the class."""
-    known = output_folder.read(wanted.parts[0])
+    known = output_folder.read(request.parts[0])
     if known is not None:
-        listed = wanted.roster or known.roster
-        known = replace(known, shard="", roster=listed, overrides=wanted.overrides)
-        output_folder.write(wanted.out, replace(known, language=wanted.language))
+        listed = request.roster or known.roster
+        known = replace(known, shard="", roster=listed, overrides=request.overrides)
+        output_folder.write(request.out, replace(known, language=request.language))
 
 
 def _lab(path: Path, part: Part) -> Lab:

@@ -16,7 +16,7 @@ OUT = Path("graded")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class GradeRequest:
     """The command line of ``grade``; see ``python -m autograder grade --help``."""
 
     submissions: Path
@@ -39,7 +39,7 @@ class Wanted:
     dask: str | None = None  # address of a scheduler
 
 
-def of(arguments: argparse.Namespace) -> Wanted:
+def of(arguments: argparse.Namespace) -> GradeRequest:
     """What is asked for; what the command line leaves out, a run that goes on takes as it was.
 
     Raises:
@@ -73,7 +73,7 @@ def of(arguments: argparse.Namespace) -> Wanted:
     own = known or Setup(given, "2")
     least = "weak" if arguments.allow_weak_isolation else arguments.min_isolation
     shard = arguments.shard or (shards.parse(own.shard) if own.shard else None)
-    return Wanted(
+    return GradeRequest(
         submissions=given or own.hand_ins,
         lab=arguments.lab or own.lab,
         out=out,
@@ -95,26 +95,26 @@ def of(arguments: argparse.Namespace) -> Wanted:
     )
 
 
-def setup_of(wanted: Wanted, lab: str, extensions: Path | None) -> Setup:
+def setup_of(request: GradeRequest, lab: str, extensions: Path | None) -> Setup:
     """What the folder has to know to go on."""
-    place = wanted.secret_file
+    place = request.secret_file
     if place is None and not hidden_cases.given(None):
-        place = wanted.out / hidden_cases.NAME
-    shard = wanted.shard
+        place = request.out / hidden_cases.NAME
+    shard = request.shard
     return Setup(
-        hand_ins=wanted.submissions,
+        hand_ins=request.submissions,
         lab=lab,
-        language=wanted.language,
-        attempt=wanted.attempt,
-        pattern=wanted.pattern or "",
-        roster=wanted.roster,
-        course=wanted.course,
+        language=request.language,
+        attempt=request.attempt,
+        pattern=request.pattern or "",
+        roster=request.roster,
+        course=request.course,
         extensions=extensions,
-        overrides=wanted.overrides,
+        overrides=request.overrides,
         secret_file=place,
-        weights=_weights(wanted.weights),
-        keep_outputs=wanted.keep_outputs,
-        least=wanted.least,
+        weights=_weights(request.weights),
+        keep_outputs=request.keep_outputs,
+        least=request.least,
         shard=f"{shard.number}/{shard.count}" if shard else "",
     )
 

@@ -17,11 +17,11 @@ from autograder.course.plain import message_from_plain
 from autograder.course.records import CheckResult, ClassRecord, HandIn, Lab, Override, Submission
 from autograder.grading import hidden_cases, late, output_folder, overrides
 from autograder.grading.engine import Engine, digests, kept_name, order_of
-from autograder.grading.journal import Finished
+from autograder.grading.journal import FinishedHandIns
 from autograder.grading.judge_process import EngineError, Options, RealWeights
 from autograder.grading.options import language as language_of
 from autograder.grading.options import there
-from autograder.grading.review_list import ForAHuman
+from autograder.grading.review_list import ReviewList
 from autograder.grading.shards import OUTPUTS
 from autograder.intake.extensions import Clock
 from autograder.intake.people import Directory
@@ -100,7 +100,7 @@ def rescore(arguments: argparse.Namespace) -> int:
             if len(judged) < len(record.hand_ins):
                 without = [h.student for h in record.hand_ins if h.student not in judged]
                 say(language, "not_kept", students=output_folder.named(without))
-            hand_ins = Finished(
+            hand_ins = FinishedHandIns(
                 record.hand_ins,
                 lambda one: overrides.applied(clock.timed(judged.over(one)), decided),
             )
@@ -115,7 +115,7 @@ def rescore(arguments: argparse.Namespace) -> int:
 
 def _rescored(record: ClassRecord, out: Path, decided: Sequence[Override], language: str) -> int:
     """Write everything; the exit status."""
-    human = ForAHuman(record.lab, decided, record.late_rules, record.missing)
+    human = ReviewList(record.lab, decided, record.late_rules, record.missing)
     shown = _Shown(record, out, language)
     write.class_files(record, out, [*shown.summaries, human])
     shown.end()

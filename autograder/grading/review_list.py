@@ -10,7 +10,7 @@ from autograder.course.late import LateRules
 from autograder.course.records import HandIn, Lab, Message, Outcome, Override, Student
 from autograder.course.score import looked_at, score_of
 from autograder.grading import output_folder, overrides
-from autograder.grading.journal import Finished, Journal, Recorded
+from autograder.grading.journal import FinishedHandIns, Journal, JournalHandIns
 from autograder.intake import attempts
 from autograder.intake.extensions import Clock, Strangers
 from autograder.intake.people import Enrolment
@@ -35,7 +35,7 @@ def marked(hand_in: HandIn) -> HandIn:
     return replace(hand_in, results=results, marks=(*hand_in.marks, *marks))
 
 
-class ForAHuman:
+class ReviewList:
     """The hand-ins that need somebody, by the reason.
 
     Args:
@@ -148,7 +148,7 @@ def _unread(hand_in: HandIn) -> bool:
 
 
 @dataclass(frozen=True)
-class Counted:
+class ScoreRules:
     """How a record of the journal is shown in reports.
 
     Args:
@@ -192,11 +192,11 @@ class Counted:
             others: hand-ins that stay as they are.
         """
         if self.attempt == "last":
-            return Recorded(book, students, others, self.shown)
+            return JournalHandIns(book, students, others, self.shown)
         before = {s: overrides.applied(hand_in, ()) for s, hand_in in others.items()}
-        graded = Recorded(book, students, before, lambda one: self.timed(self._reasoned(one)))
+        graded = JournalHandIns(book, students, before, lambda one: self.timed(self._reasoned(one)))
         best = attempts.best(self.lab, graded)
-        return Finished(best, lambda one: overrides.applied(one, self.decided))
+        return FinishedHandIns(best, lambda one: overrides.applied(one, self.decided))
 
     def _completed(self, hand_in: HandIn) -> HandIn:
         return self.enrolment.completed(hand_in) if self.enrolment.listed else hand_in

@@ -23,9 +23,9 @@ from autograder.course.score import score_of
 from autograder.grading import hidden_cases, journal, late, output_folder, overrides, shards
 from autograder.grading.engine import Engine, kept_name
 from autograder.grading.judge_process import EngineError, Options, versions
-from autograder.grading.options import Wanted
-from autograder.grading.review_list import Counted, ForAHuman, NotEnrolled, marked
-from autograder.grading.shards import OUTPUTS, Handed, Part, Shard
+from autograder.grading.options import GradeRequest
+from autograder.grading.review_list import NotEnrolled, ReviewList, ScoreRules, marked
+from autograder.grading.shards import OUTPUTS, Part, Participant, Shard
 from autograder.intake.people import Directory, Enrolment
 from autograder.intake.tree import Entry
 from autograder.report import write
@@ -73,7 +73,7 @@ class ClassEnd:
         out, language = self.out, self.language
         overview, table = write.Overview(record.lab), ClassTable(record.lab, language)
         known = (*record.missing, *self.elsewhere)
-        human = ForAHuman(record.lab, self.decided, record.late_rules, known)
+        human = ReviewList(record.lab, self.decided, record.late_rules, known)
         strangers = NotEnrolled(self.enrolment)
         also: list[Summary] = [overview, table, human, strangers]
         if self.reports:
@@ -99,7 +99,7 @@ class ClassRun:
 
     def __init__(
         self,
-        wanted: Wanted,
+        request: GradeRequest,
         lab: Lab,
         entries: Sequence[Entry],
         enrolment: Enrolment,
@@ -126,14 +126,14 @@ class ClassRun:
             OverrideError: the file of overrides cannot be used.
             IdentityError: a name in it fits several.
         """
-        self._wanted = wanted
+        self._request = request
         self._lab = lab
         self._entries = entries
         self._count = len(entries)
         self._enrolment = enrolment
         self._remarks = remarks
         everybody = everybody or Directory(listed, missing)
-        self._overrides = overrides.given(wanted.overrides, wanted.out, lab, everybody)
+        self._overrides = overrides.given(request.overrides, request.out, lab, everybody)
         self._record = ClassRecord(
             lab, Isolation("weak", (), "fork"), versions(), (), missing=missing, late_rules=rules
         )
@@ -143,14 +143,14 @@ class ClassRun:
         self._done: set[str] = set()
         self._book: journal.Journal | None = None
         self._no_weights = Message("check.no_weights")  # or why they could not be used
-        self._counted = Counted(
-            lab, enrolment, self._overrides, wanted.attempt, lambda _: self._no_weights, rules
+        self._counted = ScoreRules(
+            lab, enrolment, self._overrides, request.attempt, lambda _: self._no_weights, rules
         )
         self._kept = {h.student: self._counted.timed(h) for h in before.hand_ins} if before else {}
 
     def run(self) -> int:
         """Grade all, write what is there whatever happens meanwhile; the exit status."""
-        wanted, language = self._wanted, self._wanted.language
+        request, language = self._request, self._request.language
         try:
             status = self._grade()
         except EngineError as error:
@@ -164,52 +164,52 @@ class ClassRun:
             )
             status = 2
         except KeyboardInterrupt:
-            say(language, "interrupted", number=len(self._done), count=self._count, out=wanted.out)
+            say(language, "interrupted", number=len(self._done), count=self._count, out=request.out)
             status = 130
         except BrokenPipeError:  # nobody reads what is said: no fault of the disk
             raise
         except OSError as error:
-            say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
+            say(language, "disk", out=request.out, text=error.strerror, number=len(self._done))
             return 2
-        if status == 3 or not (self._done or self._wanted.shard):
+        if status == 3 or not (self._done or self._request.shard):
             return status
         try:
             return self._finish(status)
         except BrokenPipeError:
             raise
         except OSError as error:
-            say(language, "disk", out=wanted.out, text=error.strerror, number=len(self._done))
+            say(language, "disk", out=request.out, text=error.strerror, number=len(self._done))
             return 2
 
     def _grade(self) -> int:
-        wanted, lab = self._wanted, self._lab
-        late.keep(wanted.out, self._record.late_rules)
+        request, lab = self._request, self._lab
+        late.keep(request.out, self._record.late_rules)
         key = hidden_cases.find(
-            wanted.secret_file, wanted.out, again=wanted.resume or self._before is not None
+            request.secret_file, request.out, again=request.resume or self._before is not None
         )
-        hidden = hidden_cases.hidden_cases(lab.name, wanted.out, key)
+        hidden = hidden_cases.hidden_cases(lab.name, request.out, key)
         real = None
-        if wanted.weights:
+        if request.weights:
             try:
-                real = hidden_cases.real_weights(lab.name, wanted.out, wanted.weights)
+                real = hidden_cases.real_weights(lab.name, request.out, request.weights)
             except hidden_cases.PrepareError as error:  # those checks stay ungraded, others count
                 self._no_weights = Message("check.weights_unusable", {"text": str(error)})
-                say(wanted.language, "no_weights", text=error)
+                say(request.language, "no_weights", text=error)
         options = Options(
             hidden_cases=hidden,
             real=real,
-            jobs=max(1, min(wanted.jobs, self._count)),
+            jobs=max(1, min(request.jobs, self._count)),
             order_seed=key,
-            keep=(wanted.out / OUTPUTS).resolve() if wanted.keep_outputs else None,
+            keep=(request.out / OUTPUTS).resolve() if request.keep_outputs else None,
         )
         with self._engine(options) as engine:
             engine.wait_ready()
-            if LEVELS.index(engine.isolation.level) < LEVELS.index(wanted.least):
-                say(wanted.language, "too_weak", level=engine.isolation.level, least=wanted.least)
+            if LEVELS.index(engine.isolation.level) < LEVELS.index(request.least):
+                say(request.language, "too_weak", level=engine.isolation.level, least=request.least)
                 return 3
-            if wanted.dask:
+            if request.dask:
                 level, workers = engine.isolation.level, engine.workers
-                say(wanted.language, "cluster", workers=workers, level=level)
+                say(request.language, "cluster", workers=workers, level=level)
             self._record = replace(
                 self._record,
                 isolation=self._weaker(engine.isolation),
@@ -221,7 +221,7 @@ class ClassRun:
             releases = versions() | {"layers": ",".join(isolation.layers)}
             releases |= {"worker": isolation.worker}  # only a forked one has a CPU clock
             state = journal.context(lab, asked, releases)
-            self._book = book = journal.Journal(wanted.out / journal.FOLDER, lab, state)
+            self._book = book = journal.Journal(request.out / journal.FOLDER, lab, state)
             open_ones: dict[str, Submission] = {}
             for hand_in in engine.grade(self._not_known(book, open_ones)):
                 hand_in = marked(hand_in)
@@ -234,12 +234,12 @@ class ClassRun:
 
     def _engine(self, options: Options) -> Engine | Cluster:
         """This machine, or a cluster."""
-        if self._wanted.dask is None:
+        if self._request.dask is None:
             return Engine(self._lab, options)
         from autograder.grading.cluster import Cluster  # its package is an extra
 
         return Cluster(
-            self._wanted.dask, self._lab, options, self._wanted.least, len(self._entries)
+            self._request.dask, self._lab, options, self._request.least, len(self._entries)
         )
 
     def _not_known(
@@ -251,8 +251,8 @@ class ClassRun:
         with intake.fenced() as read:
             for entry in self._entries:
                 submission = read(entry, self._lab)
-                known = book.known(submission) if self._wanted.resume else None
-                kept = not self._wanted.keep_outputs or self._kept_of(submission)
+                known = book.known(submission) if self._request.resume else None
+                kept = not self._request.keep_outputs or self._kept_of(submission)
                 if known is not None and kept:
                     self._take(known)
                     continue
@@ -262,7 +262,7 @@ class ClassRun:
     def _kept_of(self, submission: Submission) -> bool:
         """Whether outputs of these very files are kept."""
         try:
-            told = hand_in_of(self._wanted.out / OUTPUTS / kept_name(submission.student))
+            told = hand_in_of(self._request.out / OUTPUTS / kept_name(submission.student))
         except (OSError, ValueError):
             return False
         return told.get("files") == dict(submission.files)
@@ -271,11 +271,11 @@ class ClassRun:
         """One more is done: its reports are written at once."""
         hand_in = self._counted.shown(hand_in)
         self._done.add(hand_in.student)
-        if self._wanted.attempt == "last":  # otherwise it may not be the one that counts
-            write.student_reports(self._record, hand_in, self._wanted.out, self._wanted.language)
+        if self._request.attempt == "last":  # otherwise it may not be the one that counts
+            write.student_reports(self._record, hand_in, self._request.out, self._request.language)
         score = score_of(self._lab, hand_in)
         say(
-            self._wanted.language,
+            self._request.language,
             "progress_undecided" if score.undecided else "progress",
             number=len(self._done),
             count=self._count,
@@ -292,26 +292,26 @@ class ClassRun:
 
     def _finish(self, status: int) -> int:
         """Write the class's files, say what a human has to look at."""
-        wanted, language = self._wanted, self._wanted.language
-        if status and output_folder.students(wanted.out) - self._done - set(self._kept):
+        request, language = self._request, self._request.language
+        if status and output_folder.students(request.out) - self._done - set(self._kept):
             return status  # what stands there is whole, and of more than this run has done
         assert self._book is not None
         hand_ins = self._counted.of_class(self._book, self._done, self._kept)
         record = replace(self._record, hand_ins=hand_ins)
         # With the best attempt, before the end another one may count.
-        reports = (wanted.attempt == "best" or self._again) and not status
+        reports = (request.attempt == "best" or self._again) and not status
         end = ClassEnd(
-            wanted.out,
+            request.out,
             language,
             self._enrolment,
             self._overrides,
             self._remarks,
             reports=reports,
-            elsewhere=self._elsewhere() if wanted.shard else (),
+            elsewhere=self._elsewhere() if request.shard else (),
         )
         written = end.write(record, whole=not status)
-        if wanted.shard and not status:
-            self._write_part(wanted.shard)
+        if request.shard and not status:
+            self._write_part(request.shard)
         return status or written
 
     def _elsewhere(self) -> list[Student]:
@@ -327,17 +327,17 @@ class ClassRun:
             lab.name,
             shards.digest_of_lab(lab),
             journal.context(lab, (), {}).hex(),
-            hidden_cases.remembered(self._wanted.out),
+            hidden_cases.remembered(self._request.out),
             shards.digest_of_source(self._listed),
-            self._wanted.attempt,
+            self._request.attempt,
             record.versions,
             record.isolation,
             record.hidden_cases,
             record.public_cases,
             tuple(sorted(self._done)),
-            tuple(Handed(entry.student, entry.origin) for entry in own),
+            tuple(Participant(entry.student, entry.origin) for entry in own),
             self._remarks,
             self._no_weights,
             record.late_rules,
         )
-        shards.write(self._wanted.out, part)
+        shards.write(self._request.out, part)

@@ -75,7 +75,7 @@ def parse(text: str) -> Shard:
 
 
 @dataclass(frozen=True)
-class Handed:
+class Participant:
     """Who handed something in; enough to find them on a roster."""
 
     student: str
@@ -105,7 +105,7 @@ class Part:
     hidden_cases: int
     public_cases: int
     graded: tuple[str, ...]
-    handed: tuple[Handed, ...]
+    handed: tuple[Participant, ...]
     remarks: tuple[Message, ...]
     no_weights: Message
     late_rules: LateRules | None = None
@@ -183,9 +183,9 @@ def _part(data: Mapping[str, Any]) -> Part:
     )
 
 
-def _handed(data: Mapping[str, Any]) -> Handed:
+def _handed(data: Mapping[str, Any]) -> Participant:
     students = tuple(Student(**one) for one in data["origin"]["students"])
-    return Handed(data["student"], Origin(**{**data["origin"], "students": students}))
+    return Participant(data["student"], Origin(**{**data["origin"], "students": students}))
 
 
 # What parts of one grading have in common: the field, how it is called, and the mend.

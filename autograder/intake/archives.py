@@ -20,7 +20,7 @@ from typing import IO, BinaryIO
 
 from autograder.course.labfile import ROOT
 from autograder.intake.names import readable
-from autograder.intake.tar import MAX_UNPACKED_BYTES, Inflow, TarTree, packing
+from autograder.intake.tar import MAX_UNPACKED_BYTES, CappedReader, TarTree, packing
 from autograder.intake.tree import (
     MAX_ENTRIES,
     Found,
@@ -89,7 +89,7 @@ class _Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ZipMember:
     """Where a member of a zip lies, as its table says."""
 
     offset: int
@@ -102,14 +102,14 @@ class Place:
 
 def table(
     stream: BinaryIO, shown: str, most: int = MAX_ENTRIES, directory: int = MAX_DIRECTORY_BYTES
-) -> tuple[list[Found], list[Place]]:
+) -> tuple[list[Found], list[ZipMember]]:
     """The members of a zip; ``Found.index`` counts in the second list.
 
     Raises:
         RefusedError: not a zip, damaged, or more than ``most`` members that are no rubbish.
     """
     listed: list[Found] = []
-    places: list[Place] = []
+    places: list[ZipMember] = []
     try:
         infos = zipfile.ZipFile(_Window(stream, directory)).infolist()
         for info in infos:
@@ -120,7 +120,7 @@ def table(
             if len(listed) > most:
                 raise RefusedError("too_many", limit=most)
             places.append(
-                Place(
+                ZipMember(
                     info.header_offset,
                     info.compress_size,
                     info.file_size,
@@ -134,7 +134,7 @@ def table(
     return listed, places
 
 
-def take(stream: BinaryIO, place: Place, shown: str, limit: int) -> bytes:
+def take(stream: BinaryIO, place: ZipMember, shown: str, limit: int) -> bytes:
     """The bytes of a member, unpacked in memory up to ``limit``.
 
     Raises:
@@ -164,7 +164,7 @@ def take(stream: BinaryIO, place: Place, shown: str, limit: int) -> bytes:
     return data
 
 
-def _unpack(stream: BinaryIO, place: Place, limit: int) -> bytes:
+def _unpack(stream: BinaryIO, place: ZipMember, limit: int) -> bytes:
     """At most ``limit + 1`` bytes of a member."""
     if place.method == zipfile.ZIP_STORED:
         return stream.read(min(place.packed, limit + 1))
@@ -389,9 +389,9 @@ def open_packed(source: Path | bytes, shown: str) -> Tree:
         if head.startswith(_FOREIGN):
             with stream:
                 tar = as_tar(stream, shown)
-            return TarTree(Inflow(io.BytesIO(tar), shown, MAX_UNPACKED_BYTES), shown)
+            return TarTree(CappedReader(io.BytesIO(tar), shown, MAX_UNPACKED_BYTES), shown)
         if is_tar(head, shown):
-            return TarTree(Inflow(stream, shown, MAX_UNPACKED_BYTES), shown)
+            return TarTree(CappedReader(stream, shown, MAX_UNPACKED_BYTES), shown)
         return ZipTree(stream, shown)
     except BaseException:
         stream.close()

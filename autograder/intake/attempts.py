@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from autograder.course.records import HandIn, Lab, Message, OneByOne, Origin, Score
+from autograder.course.records import HandIn, Lab, LazyHandIns, Message, Origin, Score
 from autograder.course.score import late_share, score_of
 from autograder.intake.names import moment, shown
 from autograder.intake.tree import Entry
@@ -23,7 +23,7 @@ from autograder.intake.tree import Entry
 People = frozenset[str]
 
 
-class Handed(Protocol):
+class Attributed(Protocol):
     """A hand-in as intake lists it, as it was read, or as it was graded."""
 
     @property
@@ -32,7 +32,7 @@ class Handed(Protocol):
     def origin(self) -> Origin: ...
 
 
-class _Attempt(Handed, Protocol):
+class _Attempt(Attributed, Protocol):
     @property
     def notes(self) -> tuple[Message, ...]: ...
 
@@ -40,7 +40,7 @@ class _Attempt(Handed, Protocol):
 _T = TypeVar("_T", bound=_Attempt)
 
 
-def people(handed: Handed) -> People:
+def people(handed: Attributed) -> People:
     """Who handed it in, as something to compare."""
     ids = [student.id or student.email or student.name for student in handed.origin.students]
     return frozenset(
@@ -135,7 +135,7 @@ def best(lab: Lab, hand_ins: Sequence[HandIn]) -> Sequence[HandIn]:
     return _Chosen(hand_ins, sorted(pairs, key=lambda pair: pair[0].student))
 
 
-class _Chosen(OneByOne):
+class _Chosen(LazyHandIns):
     """Hand-ins under the heads that they got, each read when it is looked at."""
 
     def __init__(self, hand_ins: Sequence[HandIn], heads: Sequence[tuple[HandIn, int]]) -> None:
@@ -150,14 +150,14 @@ class _Chosen(OneByOne):
         return replace(whole, student=head.student, notes=head.notes, marks=head.marks)
 
 
-def _by_people(handed: Sequence[Handed]) -> Mapping[People, list[int]]:
+def _by_people(handed: Sequence[Attributed]) -> Mapping[People, list[int]]:
     groups: dict[People, list[int]] = {}
     for place, one in enumerate(handed):
         groups.setdefault(people(one), []).append(place)
     return groups
 
 
-def _times(group: Sequence[Handed]) -> list[datetime] | None:
+def _times(group: Sequence[Attributed]) -> list[datetime] | None:
     """When each was handed in; None unless all say so in a way that can be compared."""
     times = [moment(one.origin.submitted_at) for one in group]
     known = [time for time in times if time is not None]

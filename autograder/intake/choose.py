@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"0{0,3}(?P<number>\d{1,4})")
 _ID = re.compile(rf"(?:lab|实验|實驗)[\W_]*{_NUMBER.pattern}(?P<more>\D.*)?", re.DOTALL)
 
 
-class Standing(IntEnum):
+class FolderRank(IntEnum):
     """How the name of a folder stands to a lab, the best first."""
 
     NAME = 0  # lab2_qwen3_block
@@ -27,25 +27,25 @@ class Standing(IntEnum):
     OTHER = 4  # lab1_foundations, or what all labs share
 
 
-Rank = tuple[Standing, int, int]
+Rank = tuple[FolderRank, int, int]
 
 
 @lru_cache(maxsize=4096)
-def standing(folder: str, lab: str) -> Standing:
+def standing(folder: str, lab: str) -> FolderRank:
     """How a folder, or an archive, of this name stands to the lab of that name."""
     name = unicodedata.normalize("NFKC", PACKED.sub("", folder)).casefold().strip()
     if name == lab.casefold():
-        return Standing.NAME
+        return FolderRank.NAME
     if name == "given":
-        return Standing.OTHER
+        return FolderRank.OTHER
     number = re.search(r"\d+", lab)
     if match := _ID.fullmatch(name):
         if number is None or int(match["number"]) != int(number[0]):
-            return Standing.OTHER
-        return Standing.NONE if match["more"] else Standing.ID
+            return FolderRank.OTHER
+        return FolderRank.NONE if match["more"] else FolderRank.ID
     match = _NUMBER.fullmatch(name)
     same = match and number and int(match["number"]) == int(number[0])
-    return Standing.NUMBER if same else Standing.NONE
+    return FolderRank.NUMBER if same else FolderRank.NONE
 
 
 def rank(one: Found, lab: Lab) -> Rank | None:
@@ -56,11 +56,11 @@ def rank(one: Found, lab: Lab) -> Rank | None:
     folders = one.path.split("/")[:-1]
     for steps, folder in enumerate(reversed(folders)):
         found = standing(folder, lab.name)
-        if found < Standing.NONE:
+        if found < FolderRank.NONE:
             return (found, steps, one.depth) if steps <= MAX_DEPTH else None
-        if found is Standing.OTHER:
+        if found is FolderRank.OTHER:
             return (found, one.depth, one.depth) if one.depth <= MAX_DEPTH else None
-    return (Standing.NONE, one.depth, one.depth) if one.depth <= MAX_DEPTH else None
+    return (FolderRank.NONE, one.depth, one.depth) if one.depth <= MAX_DEPTH else None
 
 
 class AbsentError(RefusedError):
@@ -81,7 +81,7 @@ def choose(file: str, found: Sequence[Found], lab: Lab) -> list[Found]:
     ranks = {one: rank(one, lab) for one in found}
     usable = [one for one in found if ranks[one] is not None or one.kind is Kind.OUTSIDE]
     if any(_is_own(one, lab) for one in found):
-        usable = [one for one in usable if (ranks[one] or (Standing.NONE,))[0] < Standing.OTHER]
+        usable = [one for one in usable if (ranks[one] or (FolderRank.NONE,))[0] < FolderRank.OTHER]
     named = [one for one in usable if one.name == file]
     if not any(one.kind not in (Kind.FOLDER, Kind.OUTSIDE) for one in named):
         # Canvas is known to add -1, -2, … to a name that is handed in again.
@@ -92,7 +92,7 @@ def choose(file: str, found: Sequence[Found], lab: Lab) -> list[Found]:
         raise AbsentError(_absent(file, usable).reason)
 
     def order(one: Found) -> tuple[bool, Rank]:
-        outside = (Standing.NONE, one.depth, one.depth)
+        outside = (FolderRank.NONE, one.depth, one.depth)
         return one.kind in (Kind.FOLDER, Kind.OUTSIDE), ranks[one] or outside
 
     best = min(map(order, named))
@@ -106,7 +106,7 @@ def choose(file: str, found: Sequence[Found], lab: Lab) -> list[Found]:
 def _is_own(one: Found, lab: Lab) -> bool:
     """Whether a path is the lab's own folder, by name or id, or lies in it."""
     folders = one.path.split("/")[: None if one.kind is Kind.FOLDER else -1]
-    return any(standing(folder, lab.name) <= Standing.ID for folder in folders)
+    return any(standing(folder, lab.name) <= FolderRank.ID for folder in folders)
 
 
 def listed(found: Iterable[Found]) -> str:

@@ -14,7 +14,7 @@ from typing import Protocol
 from autograder.intake import archives
 from autograder.intake.archives import is_tar
 from autograder.intake.names import readable
-from autograder.intake.tar import Inflow, Member, walk
+from autograder.intake.tar import CappedReader, Member, walk
 from autograder.intake.tree import (
     MAX_ENTRIES,
     PACKED,
@@ -173,7 +173,7 @@ class _Tar:
         name = self._path.name
         raw = os.fdopen(open_regular(self._path, name), "rb")
         # Copies of one stub pack as tightly as any bomb: only bytes are counted.
-        with closing(Inflow(raw, name, MAX_UNPACKED_BYTES, tight=False)) as stream:
+        with closing(CappedReader(raw, name, MAX_UNPACKED_BYTES, tight=False)) as stream:
             yield from enumerate(walk(stream, name))
 
 

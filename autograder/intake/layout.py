@@ -11,7 +11,7 @@ from typing import Any
 
 from autograder.course.records import Lab, Message, Student
 from autograder.intake import names as intake_names
-from autograder.intake.choose import Standing, standing
+from autograder.intake.choose import FolderRank, standing
 from autograder.intake.class_folder import ClassFolder
 from autograder.intake.names import Download, iso, readable, shown
 from autograder.intake.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind, Piece
@@ -184,7 +184,7 @@ _DAMAGE = (ValueError, TypeError, LookupError, RecursionError, AttributeError, O
 
 
 @dataclass(frozen=True)
-class Submitted:
+class SubmissionMetadata:
     """What the metadata tells of one folder. ``attempt`` counts those before it, too."""
 
     students: tuple[Student, ...]
@@ -192,7 +192,7 @@ class Submitted:
     attempt: int
 
 
-def parse(data: bytes) -> dict[str, Submitted]:
+def parse(data: bytes) -> dict[str, SubmissionMetadata]:
     """The folders by name (``submission_<number>``); those of odd entries are left out.
 
     Keys are Ruby symbols: ``:submitters`` (each ``:name``, ``:sid``, ``:email``),
@@ -225,7 +225,7 @@ def parse(data: bytes) -> dict[str, Submitted]:
     }
 
 
-def _submitted(entry: Mapping[Any, Any]) -> Submitted:
+def _submitted(entry: Mapping[Any, Any]) -> SubmissionMetadata:
     told = _plain_keys(entry)
     submitters = told.get("submitters")
     people = [
@@ -236,7 +236,7 @@ def _submitted(entry: Mapping[Any, Any]) -> Submitted:
     students = tuple(_student(person) for person in people)
     history = told.get("history")
     earlier = len(history) if isinstance(history, list) else 0
-    return Submitted(students, _time(told.get("created_at")), earlier + 1)
+    return SubmissionMetadata(students, _time(told.get("created_at")), earlier + 1)
 
 
 def _student(told: Mapping[str, Any]) -> Student:
@@ -285,7 +285,7 @@ def survey(place: ClassFolder, lab: Lab, pattern: re.Pattern[str] | None) -> Lay
             continue
         if not _several(place, children, lab) and (ours := _of_course(place, children, lab)):
             best = min(ours, key=lambda one: standing(one.name, lab.name))
-            if standing(best.name, lab.name) is Standing.OTHER:
+            if standing(best.name, lab.name) is FolderRank.OTHER:
                 return None  # somebody's folders of other labs
             folder, course = best.path, True
             continue
@@ -336,7 +336,7 @@ def _holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
     if _told(children) or _several(place, children, lab):
         return True
     for one in _of_course(place, children, lab):
-        inner = _listed(place, one) if standing(one.name, lab.name) <= Standing.ID else []
+        inner = _listed(place, one) if standing(one.name, lab.name) <= FolderRank.ID else []
         if _told(inner) or _several(place, inner, lab):
             return True
     folders = _folders(children)  # one more wrapper, perhaps
@@ -354,7 +354,7 @@ def _holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]
 
     def within(folder: Found, depth: int) -> bool:
         inner = _listed(place, folder) if next(looks, None) is not None else []
-        near = depth <= 1 or standing(folder.name, lab.name) <= Standing.NUMBER
+        near = depth <= 1 or standing(folder.name, lab.name) <= FolderRank.NUMBER
         if near and any(one.name in lab.files for one in inner):
             return True
         return depth < _WRAPPERS and any(within(one, depth + 1) for one in _folders(inner))
@@ -419,7 +419,7 @@ def _gradescope(place: ClassFolder, folder: str, children: list[Found], lab: Lab
     return Layout(tuple(hand_ins), tuple(strays))
 
 
-def metadata(data: bytes) -> dict[str, Submitted]:
+def metadata(data: bytes) -> dict[str, SubmissionMetadata]:
     """The metadata of an export, read in a process of its own: libyaml nests without an end.
 
     Raises:

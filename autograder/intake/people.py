@@ -8,7 +8,7 @@ from dataclasses import replace
 from autograder.course.messages import both
 from autograder.course.records import HandIn, Message, Student
 from autograder.intake import attempts, names
-from autograder.intake.attempts import Handed
+from autograder.intake.attempts import Attributed
 from autograder.intake.names import safe_id, unique_ids
 from autograder.intake.roster import emails_of, ids_of, names_of
 from autograder.intake.tree import PACKED, Entry
@@ -94,7 +94,7 @@ class Enrolment:
         line, by_name = self._found(told if told.id else replace(told, id=entry.student))
         return (line, by_name) if line is not None and line.id else (None, False)
 
-    def line_of(self, student: Student, handed: Handed) -> Student | None:
+    def line_of(self, student: Student, handed: Attributed) -> Student | None:
         """The roster's line for a student of a hand-in, whose id may be all that is known."""
         return self.of(student if student.id else replace(student, id=handed.student))
 
@@ -150,7 +150,7 @@ class Directory:
 
     def __init__(
         self,
-        handed: Iterable[Handed],
+        handed: Iterable[Attributed],
         missing: Iterable[Student] = (),
         enrolment: Enrolment | None = None,
     ) -> None:

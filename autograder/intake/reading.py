@@ -16,7 +16,7 @@ from pathlib import Path
 from autograder.course.records import Lab, Message, Origin, Student, Submission
 from autograder.intake import class_folder
 from autograder.intake.archives import open_packed
-from autograder.intake.choose import AbsentError, Standing, choose, listed, rank, standing
+from autograder.intake.choose import AbsentError, FolderRank, choose, listed, rank, standing
 from autograder.intake.names import shown
 from autograder.intake.notebook import Notebooks
 from autograder.intake.tree import (
@@ -265,8 +265,8 @@ class _Layer:
         if self._layers is None:
             # An archive has a folder's name and counts as one.
             names = {found: self._standing(found) for found in self._packed}
-            own = min(names.values(), default=Standing.NONE) <= Standing.ID
-            packed = [found for found in names if names[found] < Standing.OTHER or not own]
+            own = min(names.values(), default=FolderRank.NONE) <= FolderRank.ID
+            packed = [found for found in names if names[found] < FolderRank.OTHER or not own]
             self._layers = [(found, self._layer(found)) for found in packed]
         holding: list[tuple[Found, str, list[Message]]] = []
         refused: RefusedError | None = None
@@ -291,10 +291,10 @@ class _Layer:
             raise refused
         return None
 
-    def _standing(self, found: Found) -> Standing:
+    def _standing(self, found: Found) -> FolderRank:
         """How an archive stands to the lab; a mere number, as of ``2.zip``, says nothing."""
         its = standing(found.name, self._lab.name)
-        return Standing.NONE if its is Standing.NUMBER else its
+        return FolderRank.NONE if its is FolderRank.NUMBER else its
 
     def _layer(self, found: Found) -> _Layer | RefusedError:
         if self._depth == MAX_NESTING:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autograder.course.messages import both
 from autograder.course.records import Message, Student
-from autograder.intake.attempts import Handed
+from autograder.intake.attempts import Attributed
 
 # A roster as course systems export it: a CSV whose columns go by many names.
 
@@ -192,7 +192,7 @@ def _student(row: Sequence[str], columns: dict[str, list[int]]) -> Student:
 __all__ = ["RosterError", "missing", "read"]
 
 
-def missing(roster: Iterable[Student], handed_in: Iterable[Handed]) -> tuple[Student, ...]:
+def missing(roster: Iterable[Student], handed_in: Iterable[Attributed]) -> tuple[Student, ...]:
     """Who of the roster handed in nothing, in its order.
 
     A student is looked for by id, else by email, else by name, without regard to case, width,
@@ -215,7 +215,7 @@ def missing(roster: Iterable[Student], handed_in: Iterable[Handed]) -> tuple[Stu
     )
 
 
-def _present(handed_in: Iterable[Handed]) -> list[Student]:
+def _present(handed_in: Iterable[Attributed]) -> list[Student]:
     found = []
     for one in handed_in:
         if len(one.origin.students) == 1:

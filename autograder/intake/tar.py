@@ -27,7 +27,7 @@ _LZMA_MEMORY = 128 << 20  # `xz -9` asks for 65 MiB
 _DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, MemoryError)
 
 
-class _Unpacking(Protocol):
+class _Unpacked(Protocol):
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
     @property
     def needs_input(self) -> bool: ...
@@ -67,7 +67,7 @@ def packing(head: bytes) -> str:
     return ""
 
 
-class Inflow:
+class CappedReader:
     """Reads ``raw`` forward. ``shown`` names it in messages.
 
     Args:
@@ -129,7 +129,7 @@ class Inflow:
         if self._tight and self._came_out > max(_SLACK, _MAX_RATIO * self._went_in):
             raise RefusedError("too_tight", file=self._shown)
 
-    def _begin(self) -> _Unpacking:
+    def _begin(self) -> _Unpacked:
         if self._packing == "gz":
             return _Gzip()
         if self._packing == "bz2":
@@ -181,7 +181,7 @@ _WITHOUT_DATA = (Kind.FOLDER, Kind.SYMLINK, Kind.HARDLINK, Kind.SPECIAL)
 class Member:
     """A member that the walk stands at; ``size`` is that of its data in the archive."""
 
-    def __init__(self, path: str, kind: Kind, size: int, stream: Inflow, shown: str) -> None:
+    def __init__(self, path: str, kind: Kind, size: int, stream: CappedReader, shown: str) -> None:
         self.path = path
         self.kind = kind
         self.size = size
@@ -206,7 +206,7 @@ class Member:
         self._stream.skip(self._left + -self.size % _BLOCK)
 
 
-def walk(stream: Inflow, shown: str) -> Iterator[Member]:
+def walk(stream: CappedReader, shown: str) -> Iterator[Member]:
     """The members in order; the data of each can be taken until the next is asked for.
 
     Raises:
@@ -257,7 +257,9 @@ def _parsed(block: bytes, shown: str, first: bool) -> tarfile.TarInfo:
         raise RefusedError("not_a_zip" if first else "broken_archive", file=shown) from None
 
 
-def _member(header: tarfile.TarInfo, records: dict[str, str], stream: Inflow, shown: str) -> Member:
+def _member(
+    header: tarfile.TarInfo, records: dict[str, str], stream: CappedReader, shown: str
+) -> Member:
     kind = _KINDS.get(header.type, Kind.FILE if header.isreg() else Kind.SPECIAL)
     size = header.size
     try:
@@ -292,7 +294,7 @@ def _records(body: bytes, shown: str) -> dict[str, str]:
 class TarTree:
     """A hand-in that is a tar: one pass lists it and keeps the members that may matter."""
 
-    def __init__(self, stream: Inflow, shown: str) -> None:
+    def __init__(self, stream: CappedReader, shown: str) -> None:
         """Go through ``stream`` and close it.
 
         Raises:

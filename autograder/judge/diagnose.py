@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from autograder.checks.expect import CheckFailed
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course.records import Certainty, CheckResult, Finding, Lab, Message, Outcome, Text
 from autograder.diagnosis import bank as banks
 from autograder.diagnosis.bank import Bank
 from autograder.diagnosis.fingerprints import Fingerprints
-from autograder.diagnosis.items import COLUMNS, Answer, Course, Stage, by_exercise, furthest
+from autograder.diagnosis.items import COLUMNS, Answer, Stage, StagePlan, by_exercise, furthest
 from autograder.diagnosis.naming import Naming, names
 from autograder.sandbox.links import NoWorker, StudentError, WorkerLost
 from autograder.sandbox.recording import NotKept
@@ -30,7 +30,7 @@ from autograder.wire.messages import Tensor
 # Where the fault lies, when its name is not known or not enough: stages that agree, properties.
 
 
-def stages_of(plan: Plan, course: Course, transport: CheckTransport) -> list[Message]:
+def stages_of(plan: Plan, course: StagePlan, transport: CheckTransport) -> list[Message]:
     """Up to where the answer to a check is right, and what differs first; or nothing.
 
     Raises:
@@ -79,7 +79,7 @@ def properties_of(plan: Plan, exercise: str, transport: CheckTransport) -> list[
 
 
 def _asked(
-    trial: Trial, transport: CheckTransport, *, traced: bool = False
+    trial: CheckCase, transport: CheckTransport, *, traced: bool = False
 ) -> tuple[Student, bool | None]:
     """Ask; once more, when a stray signal took the worker.
 
@@ -97,7 +97,7 @@ def _asked(
     return student, _ask(trial, student)
 
 
-def _ask(trial: Trial, student: Student) -> bool | None:
+def _ask(trial: CheckCase, student: Student) -> bool | None:
     """Whether it passes; None when it cannot be asked.
 
     Raises:
@@ -118,7 +118,7 @@ def _ask(trial: Trial, student: Student) -> bool | None:
     return True
 
 
-def _title(trial: Trial) -> Text:
+def _title(trial: CheckCase) -> Text:
     words = [line.strip() for line in (inspect.getdoc(trial.run) or "").splitlines()]
     lines = [line for line in words if line]
     return Text(lines[0], lines[-1]) if lines else Text(trial.check, trial.check)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from autograder.checks.expect import CheckFailed
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course.plain import (
     finding_to_plain,
     message_from_plain,
@@ -20,7 +20,7 @@ from autograder.course.plain import (
 from autograder.course.records import CheckResult, Message, Outcome, Text
 from autograder.judge import marks, outcomes
 from autograder.judge.diagnose import Known, findings
-from autograder.judge.marks import may_carry_state
+from autograder.judge.marks import may_keep_static_state
 from autograder.judge.runner import Runner
 from autograder.sandbox.links import NoWorker, Starter, StudentError, Usage, WorkerLost
 from autograder.sandbox.recording import KeepingTransport, KeptTransport
@@ -41,10 +41,10 @@ SAMPLED = 8  # one in so many hand-ins is replayed whatever its text
 
 def replay_due(files: Mapping[str, str], seed: str) -> bool:
     """Whether this hand-in (text by file name) is worth a replay."""
-    return random.Random(seed).randrange(SAMPLED) == 0 or may_carry_state(files)
+    return random.Random(seed).randrange(SAMPLED) == 0 or may_keep_static_state(files)
 
 
-def chosen(plan: Plan, results: Mapping[str, CheckResult], seed: str) -> list[Trial]:
+def chosen(plan: Plan, results: Mapping[str, CheckResult], seed: str) -> list[CheckCase]:
     """Cases to run once more: of checks that passed or failed on a case we know, last first."""
     found = []
     for check in plan.lab.checks:
@@ -92,7 +92,7 @@ def changed(
     return [Message("check.state_carries_over", {"checks": named})] if differ else []
 
 
-def _passes(trial: Trial, transport: WorkerTransport) -> bool:
+def _passes(trial: CheckCase, transport: WorkerTransport) -> bool:
     student = Student(transport)
     try:
         trial.run(student, trial.case)
@@ -140,7 +140,7 @@ class NotVisible(Exception):
     """The system does not tell what this worker uses."""
 
 
-class Watched(Student):
+class WatchedHandIn(Student):
     """A hand-in whose process is watched from outside."""
 
     def __init__(self, transport: WorkerTransport) -> None:
@@ -206,11 +206,11 @@ def disagreements(
     return [mark for titles, trial in asked for mark in _asked(titles, trial, transport)]
 
 
-def _asked(titles: Sequence[Text], trial: Trial, transport: WorkerTransport) -> list[Message]:
+def _asked(titles: Sequence[Text], trial: CheckCase, transport: WorkerTransport) -> list[Message]:
     trial.guard()
     try:
         with transport.exact():  # a peak stays: one worker for each
-            trial.run(Watched(transport), trial.case)
+            trial.run(WatchedHandIn(transport), trial.case)
     except Disagreement as error:
         named = {"en": ", ".join(t.en for t in titles), "zh": "、".join(t.zh for t in titles)}
         return [Message(error.key, {"checks": named, **error.values})]
@@ -221,7 +221,7 @@ def _asked(titles: Sequence[Text], trial: Trial, transport: WorkerTransport) -> 
     return []
 
 
-def judged(
+def grade_hand_in(
     plan: Plan, request: Mapping[str, Any], start: Starter, known: Known | None = None
 ) -> dict[str, Any]:
     """Run all checks on one hand-in.

@@ -34,7 +34,7 @@ from autograder.checks.plan import Plan, arguments, plan_of
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab
 from autograder.judge.diagnose import Known, known
-from autograder.judge.hand_in import judged
+from autograder.judge.hand_in import grade_hand_in
 from autograder.sandbox.links import NoWorker, Starter, WorkerLost, ended
 from autograder.sandbox.transport import Sources, WorkerTransport
 from autograder.sandbox.workers import ForkedLink, SpawnedLink
@@ -98,10 +98,10 @@ HAND_INS_PER_JUDGE = 100  # then a new one is forked: nothing of ours can grow w
 Work = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
-class Slot:
+class JudgeFork:
     """One forked judge and the hand-in it works on (None while it is idle)."""
 
-    def __init__(self, work: Work, others: list[Slot], streams: Sequence[int]) -> None:
+    def __init__(self, work: Work, others: list[JudgeFork], streams: Sequence[int]) -> None:
         """Fork a judge that runs ``work``; of its parent's ``streams`` it keeps none.
 
         Whoever hears them must see their end when the parent ends, whatever its children do.
@@ -246,7 +246,7 @@ class Judge:
             return
         poll = select.poll()
         poll.register(0, select.POLLIN)
-        slots: dict[int, Slot] = {}
+        slots: dict[int, JudgeFork] = {}
         pending = b""
         while True:
             for fd, _ in poll.poll():
@@ -256,7 +256,7 @@ class Judge:
                     for line in lines:
                         slot = next((s for s in slots.values() if s.hand_in is None), None)
                         if slot is None:
-                            slot = Slot(work, list(slots.values()), (0, self._out.fileno()))
+                            slot = JudgeFork(work, list(slots.values()), (0, self._out.fileno()))
                             slots[slot.socket.fileno()] = slot
                             poll.register(slot.socket, select.POLLIN)
                         slot.give(json.loads(line))
@@ -279,7 +279,7 @@ class Judge:
 
     def _judge(self, plan: Plan, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return judged(plan, request, self._starter(), self._known)
+            return grade_hand_in(plan, request, self._starter(), self._known)
         finally:
             for guard in self._guards:
                 guard.disarm()

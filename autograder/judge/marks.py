@@ -278,7 +278,7 @@ _SILENT = frozenset(("ctx", "op", "ops", "id", "attr", "name", "asname", "arg", 
 _CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.Call)
 
 
-def may_carry_state(files: Mapping[str, str]) -> bool:
+def may_keep_static_state(files: Mapping[str, str]) -> bool:
     """Whether any of ``files`` (text by name) could; False for text that does not parse.
 
     What is too long to be parsed here is not looked at but suspected.

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from autograder.checks.expect import CheckFailed, NotCounted
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course.records import Check, CheckResult, Message, Outcome, unread
 from autograder.diagnosis.items import Answer
 from autograder.judge import outcomes
 from autograder.reference.cases import Case
 from autograder.sandbox.links import NoWorker, StudentError, WorkerLost
-from autograder.sandbox.prefetcher import Ahead, OutOfTurn
+from autograder.sandbox.prefetcher import OutOfTurn, Prefetcher
 from autograder.sandbox.recording import NotKept
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import CheckTransport
@@ -34,7 +34,7 @@ class Runner:
         self,
         plan: Plan,
         transport: CheckTransport,
-        ahead: Ahead | None = None,
+        ahead: Prefetcher | None = None,
         *,
         whole: bool = True,
     ) -> None:
@@ -104,7 +104,7 @@ class Runner:
             self._ahead.expect(iter(()))
         return tuple(self._results.values())
 
-    def _rest(self, here: Check, *, hidden: bool) -> Iterator[tuple[Trial, ...]]:
+    def _rest(self, here: Check, *, hidden: bool) -> Iterator[tuple[CheckCase, ...]]:
         """The trials of this check and of those after it, up to one with a process of its own."""
         begun = False
         for exercise in self._plan.lab.exercises:
@@ -119,7 +119,7 @@ class Runner:
                 if all(result is None or result.outcome is Outcome.PASSED for result in known):
                     yield self._trials_of(check, hidden=hidden)
 
-    def _trials_of(self, check: Check, *, hidden: bool) -> tuple[Trial, ...]:
+    def _trials_of(self, check: Check, *, hidden: bool) -> tuple[CheckCase, ...]:
         return self._split[hidden].get(check.name, ())
 
     def _import(
@@ -195,7 +195,7 @@ class Runner:
         self._transport.take_prints()  # those of a check that passed are nobody's business
         return CheckResult("", Outcome.PASSED)
 
-    def _trial(self, trial: Trial, *, fresh: bool, again: bool) -> CheckResult | None:
+    def _trial(self, trial: CheckCase, *, fresh: bool, again: bool) -> CheckResult | None:
         """Run one check on one case; None when it passed."""
         student, case = Student(self._transport, fresh=fresh), trial.case
         ended: Exception | None = None

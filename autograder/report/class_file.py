@@ -74,8 +74,8 @@ from autograder.course.records import (
     HandIn,
     Isolation,
     Lab,
+    LazyHandIns,
     Limits,
-    OneByOne,
     Origin,
     Override,
     Student,
@@ -341,7 +341,7 @@ def read(folder: Path) -> ClassRecord:
     return replace(from_json(_parsed(path, head + "]}")), hand_ins=hand_ins)
 
 
-class StoredHandIns(OneByOne):
+class StoredHandIns(LazyHandIns):
     """The hand-ins of a ``class.json``, of which nothing but their places is kept.
 
     Raises:

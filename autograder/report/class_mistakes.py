@@ -48,7 +48,7 @@ class Mistake:
 
 
 @dataclass(frozen=True)
-class Survey:
+class MistakeCounts:
     """The mistakes of a class, the most frequent first, and how much is not explained by them.
 
     Of ``failing`` hand-ins, which lost points, no mistake was recognised in these: ``files`` have a
@@ -96,17 +96,17 @@ class Mistakes:
         else:
             self._silent += 1
 
-    def survey(self) -> Survey:
+    def survey(self) -> MistakeCounts:
         """What there was in those that were taken."""
         # Equally many: the surer first, then in the order in which they came.
         order = list(Certainty)
         found = self._found.values()
         mistakes = sorted(found, key=lambda m: (-len(m.students), order.index(m.certainty)))
         counts = self._failing, self._wrong, self._silent, self._files
-        return Survey(self._lab, tuple(mistakes), *counts)
+        return MistakeCounts(self._lab, tuple(mistakes), *counts)
 
 
-def survey(record: ClassRecord) -> Survey:
+def survey(record: ClassRecord) -> MistakeCounts:
     """The mistakes of a whole class."""
     mistakes = Mistakes(record.lab)
     look(record.hand_ins, [mistakes])
@@ -151,7 +151,7 @@ _COUNT, _NAME, _SECTION = 4, 54, 20
 _OR = {"en": "; ", "zh": "；"}
 
 
-def lines(survey: Survey, language: str) -> list[str]:
+def lines(survey: MistakeCounts, language: str) -> list[str]:
     """At most ten mistakes, the most frequent first, in at most 100 columns.
 
     Each with how many made it, its name, what to teach again, and who made it.
@@ -177,7 +177,7 @@ def lines(survey: Survey, language: str) -> list[str]:
     return [*told, *others(survey, language)]
 
 
-def markdown(survey: Survey, language: str) -> str:
+def markdown(survey: MistakeCounts, language: str) -> str:
     """All of them in a table, student names in code spans where they need it."""
     told = [f"# {wording('class_title', language)} · {_cell(survey.lab.title.in_(language))}", ""]
     if survey.mistakes:
@@ -200,7 +200,7 @@ def markdown(survey: Survey, language: str) -> str:
     return "\n".join([*told, "", *others(survey, language)]) + "\n"
 
 
-def table(survey: Survey, language: str) -> str:
+def table(survey: MistakeCounts, language: str) -> str:
     """CSV (commas, ``\\n``) with the columns ``COLUMNS``; students joined by ``; ``."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -239,7 +239,7 @@ def sections_of(mistake: Mistake, language: str) -> str:
     return "; ".join(dict.fromkeys(section_of(one, language) for one in mistake.words))
 
 
-def _check(survey: Survey, mistake: Mistake, language: str) -> str:
+def _check(survey: MistakeCounts, mistake: Mistake, language: str) -> str:
     """The check that revealed it most often, and how many others did so, too."""
     titles = {check.name: check.title.in_(language) for check in survey.lab.checks}
     names = revealing(survey.lab, mistake)
@@ -251,7 +251,7 @@ def _check(survey: Survey, mistake: Mistake, language: str) -> str:
     return wording("more_checks", language, title=title.rstrip(".。"), count=len(names) - 1)
 
 
-def others(survey: Survey, language: str) -> list[str]:
+def others(survey: MistakeCounts, language: str) -> list[str]:
     """How much is not explained: in the hand-ins that lost points nothing was recognised."""
     if not survey.failing:
         return [wording("nobody_lost", language)]

@@ -70,7 +70,7 @@ class Person:
         return neat(self.score.earned - self.penalty)
 
 
-class Glance:
+class ClassSummary:
     """What the page of a class shows; :meth:`take` takes its hand-ins one after the other.
 
     Counts are of all of them. ``people`` is everybody as long as the map has room (``whole``), and

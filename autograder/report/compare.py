@@ -42,7 +42,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangedHandIn:
     """A hand-in that is in both and did not stay as it was.
 
     ``checks`` are those whose outcome changed (``None``: the check was not there).
@@ -83,7 +83,7 @@ class Comparison:
     lab: Lab
     before: int
     after: int
-    changed: tuple[Changed, ...]
+    changed: tuple[ChangedHandIn, ...]
     new: tuple[tuple[str, Score], ...]
     gone: tuple[tuple[str, Score], ...]
     points: tuple[PointsChange, ...]
@@ -165,7 +165,9 @@ def _decisions(hand_in: HandIn) -> Iterable[tuple[str, float]]:
             yield "looked_at", 1
 
 
-def _change(student: str, old: Lab, then: Standing, new: Lab, now: Standing) -> Changed | None:
+def _change(
+    student: str, old: Lab, then: Standing, new: Lab, now: Standing
+) -> ChangedHandIn | None:
     before = {check.name: outcome for check, outcome in zip(old.checks, then.outcomes, strict=True)}
     after = {check.name: outcome for check, outcome in zip(new.checks, now.outcomes, strict=True)}
     checks = tuple(
@@ -181,7 +183,7 @@ def _change(student: str, old: Lab, then: Standing, new: Lab, now: Standing) -> 
         and then.decided == now.decided
         and then.penalty == now.penalty
     )
-    return None if same else Changed(student, then, now, checks, then.files != now.files)
+    return None if same else ChangedHandIn(student, then, now, checks, then.files != now.files)
 
 
 def _names(old: Lab, new: Lab) -> dict[str, Check]:
@@ -292,7 +294,7 @@ _COMMA = {"en": ", ", "zh": "、"}
 _COLON = {"en": ": ", "zh": "："}
 
 
-def _what(one: Changed, comparison: Comparison, language: str) -> list[str]:
+def _what(one: ChangedHandIn, comparison: Comparison, language: str) -> list[str]:
     """What happened to a hand-in, in a few words each."""
     told = [_say("files", language)] if one.new_files else []
     titles = {check.name: check.title.in_(language) for check in comparison.lab.checks}
@@ -356,7 +358,7 @@ def plain(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _plain(one: Changed) -> dict[str, Any]:
+def _plain(one: ChangedHandIn) -> dict[str, Any]:
     return {
         "student": one.student,
         "before": asdict(one.before.score),

@@ -19,8 +19,8 @@ from urllib.parse import quote
 from autograder.course.messages import render
 from autograder.course.records import ClassRecord, Lab, Message, Outcome
 from autograder.report import escape
-from autograder.report.class_mistakes import Mistake, Survey, name_of, others, sections_of
-from autograder.report.class_summary import BINS, Cell, Glance, Person, covered, private
+from autograder.report.class_mistakes import Mistake, MistakeCounts, name_of, others, sections_of
+from autograder.report.class_summary import BINS, Cell, ClassSummary, Person, covered, private
 from autograder.report.student_pages import environment, graded
 from autograder.report.view import GLYPHS, label, why
 
@@ -111,7 +111,7 @@ _NAME = 40  # signs of one
 
 
 @dataclass(frozen=True)
-class Who:
+class StudentLink:
     """A hand-in by name and by number; ``href`` leads to its report."""
 
     name: str
@@ -169,19 +169,19 @@ class MistakeRow:
     section: str
     sees: str
     count: int
-    who: tuple[Who, ...]
+    who: tuple[StudentLink, ...]
 
 
-def named_students(person: Person, numbers: Mapping[str, int]) -> Who:
+def named_students(person: Person, numbers: Mapping[str, int]) -> StudentLink:
     """How a hand-in is named."""
     name = escape.line(", ".join(person.names) or person.student)
     name = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
     # A lone surrogate, which no file name of ours holds, must not end the page.
     href = quote(person.student, safe="", errors="replace") + "/report.html"
-    return Who(name, numbers[person.student], href)
+    return StudentLink(name, numbers[person.student], href)
 
 
-def shown(lab: Lab, glance: Glance) -> list[int]:
+def shown(lab: Lab, glance: ClassSummary) -> list[int]:
     """Places of the checks that are columns: optional ones only where most were asked them."""
     return [
         place
@@ -190,7 +190,7 @@ def shown(lab: Lab, glance: Glance) -> list[int]:
     ]
 
 
-def bars(glance: Glance) -> tuple[Bar, ...]:
+def bars(glance: ClassSummary) -> tuple[Bar, ...]:
     """The histogram, by tenths of the points."""
     points = glance.lab.points
     starts = [-(-points * place // BINS) for place in range(BINS)]
@@ -204,7 +204,7 @@ def bars(glance: Glance) -> tuple[Bar, ...]:
 
 
 def exercise_rows(
-    lab: Lab, glance: Glance, places: Sequence[int], language: str
+    lab: Lab, glance: ClassSummary, places: Sequence[int], language: str
 ) -> tuple[ExerciseRow, ...]:
     """Exercises with those of their checks that are shown."""
     numbers = {lab.checks[place].name: number for number, place in enumerate(places, start=1)}
@@ -221,7 +221,7 @@ def exercise_rows(
     return tuple(found)
 
 
-def _check(glance: Glance, name: str, number: int, title: str) -> CheckRow:
+def _check(glance: ClassSummary, name: str, number: int, title: str) -> CheckRow:
     outcomes = glance.outcomes[name]
     passed, graded = glance.passed(name)
     begun = graded - outcomes[Outcome.NOT_STARTED] - outcomes[Outcome.SKIPPED]
@@ -236,7 +236,9 @@ def hardest(exercises: Sequence[ExerciseRow], count: int) -> list[CheckRow]:
     return wrong[:count]
 
 
-def mistakes(survey: Survey, who: Mapping[str, Who], language: str) -> list[MistakeRow]:
+def mistakes(
+    survey: MistakeCounts, who: Mapping[str, StudentLink], language: str
+) -> list[MistakeRow]:
     """The most frequent first, with whom it concerns as far as there is room."""
     found, room = [], NAMES
     for mistake in survey.mistakes[:MISTAKES]:
@@ -284,7 +286,7 @@ HARDEST = 5
 STYLE, FIRST, SCRIPT = "dashboard.css.j2", "dashboard_first.js.j2", "dashboard.js.j2"
 
 
-def page(record: ClassRecord, glance: Glance, survey: Survey, language: str) -> str:
+def page(record: ClassRecord, glance: ClassSummary, survey: MistakeCounts, language: str) -> str:
     """The file's text in ``language`` (``en`` or ``zh``).
 
     Args:
@@ -299,7 +301,9 @@ def page(record: ClassRecord, glance: Glance, survey: Survey, language: str) -> 
     return template.render(_context(record, glance, survey, language))
 
 
-def _context(record: ClassRecord, glance: Glance, survey: Survey, language: str) -> dict[str, Any]:
+def _context(
+    record: ClassRecord, glance: ClassSummary, survey: MistakeCounts, language: str
+) -> dict[str, Any]:
     def phrase(name: str, **values: object) -> str:
         return render(Message(f"dashboard.{name}", values), language)
 

@@ -25,7 +25,7 @@ from autograder.report import escape
 from autograder.report.next_step import command_of, number_of
 from autograder.report.scoreboard import NO_MATHEMATICS, symptom
 from autograder.report.terminal import columns
-from autograder.report.view import Quote, Row, sentence
+from autograder.report.view import Quote, ScoreRow, sentence
 
 # Where a heading of a page on GitHub can be linked to.
 
@@ -136,7 +136,7 @@ HANDOUT, CHINESE_HANDOUT = "README.md", "README.zh-CN.md"
 OF_THE_FILE = ("syntax", "import", "import_line", "file_lost", "wrong_lab", "empty_file")
 
 
-def finding_of(record: ClassRecord, row: Row) -> Finding | None:
+def finding_of(record: ClassRecord, row: ScoreRow) -> Finding | None:
     """What was recognised in an exercise; None where the lab's feedback keeps it back."""
     if record.lab.feedback == FEEDBACK[0]:
         return None
@@ -144,7 +144,7 @@ def finding_of(record: ClassRecord, row: Row) -> Finding | None:
     return next(of_it, None)
 
 
-def subject(row: Row, finding: Finding | None) -> str:
+def subject(row: ScoreRow, finding: Finding | None) -> str:
     """What the hints are about: when it changes, they begin anew."""
     if finding is not None and finding.misconceptions:
         return f"{finding.certainty.value} {' '.join(one.id for one in finding.misconceptions)}"
@@ -152,7 +152,7 @@ def subject(row: Row, finding: Finding | None) -> str:
     return f"{check.name} {result.outcome.value} {result.message.key if result.message else ''}"
 
 
-def steps(lab: Lab, row: Row, finding: Finding | None, language: str) -> list[list[str]]:
+def steps(lab: Lab, row: ScoreRow, finding: Finding | None, language: str) -> list[list[str]]:
     """The hints in order, each a few lines; at least one."""
     recipe = _exercise_hint(row, language) or [wording("no_hint", language)]
     if finding is None:
@@ -179,7 +179,7 @@ def steps(lab: Lab, row: Row, finding: Finding | None, language: str) -> list[li
     return found
 
 
-def earlier(lab: Lab, rows: Sequence[Row], row: Row, language: str) -> str:
+def earlier(lab: Lab, rows: Sequence[ScoreRow], row: ScoreRow, language: str) -> str:
     """Which exercise of the same file does not pass either and comes first; empty for none.
 
     A student who asks for one exercise by name may look for a mistake that stands in another.
@@ -207,7 +207,7 @@ def _page(lab: Lab, place: str, title: str, language: str) -> str:
 
 
 def shown(
-    lab: Lab, row: Row, told: list[list[str]], number: int, language: str, before: str = ""
+    lab: Lab, row: ScoreRow, told: list[list[str]], number: int, language: str, before: str = ""
 ) -> str:
     """Symptom and place, the first ``number`` hints of ``told``, and what to do then.
 
@@ -230,7 +230,7 @@ def shown(
     return "\n".join([*lines, "", end])
 
 
-def _exercise_hint(row: Row, language: str) -> list[str]:
+def _exercise_hint(row: ScoreRow, language: str) -> list[str]:
     """The exercise's own hint, unless what is wrong is no mathematics: a syntax error, say."""
     _, result = row.missed[0]
     if result.outcome is Outcome.NOT_STARTED or not _no_mathematics(result):

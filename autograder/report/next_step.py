@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autograder.course import suggestions
 from autograder.course.messages import render
 from autograder.course.records import FEEDBACK, ClassRecord, HandIn, Lab, Message, Outcome
-from autograder.report.view import CheckView, ExerciseView, Row, StudentView, label, short
+from autograder.report.view import CheckView, ExerciseView, ScoreRow, StudentView, label, short
 
 # Set, perhaps empty, where make started us: what else its command line has to say again.
 MAKE = "AUTOGRADER_MAKE"
@@ -36,7 +36,7 @@ def command_of(lab: str, verb: str, name: str = "") -> str:
 
 
 def next_lines(
-    record: ClassRecord, rows: Sequence[Row], following: str, language: str
+    record: ClassRecord, rows: Sequence[ScoreRow], following: str, language: str
 ) -> list[str]:
     """The exercise to work on now, with the command that checks it.
 
@@ -65,7 +65,7 @@ def next_lines(
     return [done, _next(command_of(following, "test"), language)]
 
 
-def nothing_left(record: ClassRecord, rows: Sequence[Row], language: str) -> str:
+def nothing_left(record: ClassRecord, rows: Sequence[ScoreRow], language: str) -> str:
     """That all of these exercises pass, or all there are."""
     whole = len(rows) == len(record.lab.exercises)
     return _say("all_public" if whole else "some_public", language)

@@ -13,7 +13,7 @@ from autograder.course.score import score_of
 from autograder.report.escape import block, fitted, folded, line, width
 from autograder.report.next_step import command_of, next_lines, number_of
 from autograder.report.terminal import coloured, columns, glyphs
-from autograder.report.view import BAD, Row, label, rows_of
+from autograder.report.view import BAD, ScoreRow, label, rows_of
 
 # With these no hint on the mathematics can help.
 NO_MATHEMATICS = (
@@ -74,12 +74,12 @@ def scoreboard(
 class _Told:
     """Says each reason once: what ails a file ails every exercise in it."""
 
-    def __init__(self, first: Row | None, language: str) -> None:
+    def __init__(self, first: ScoreRow | None, language: str) -> None:
         self._first = first  # its reason stands below the rows
         self._language = language
         self._seen: set[str] = set()
 
-    def row(self, row: Row) -> list[str]:
+    def row(self, row: ScoreRow) -> list[str]:
         """The line of an exercise, or two where it waits for something that has a long name."""
         earned, worth = row.points
         head = f"{coloured(row.kind)} {earned:>3}/{worth:<3} {row.name:<{_NAME}} "
@@ -100,7 +100,7 @@ class _Told:
         return [head + texts[0], *(" " * _INDENT + text for text in texts[1:])]
 
 
-def _detail(row: Row, record: ClassRecord, room: int, language: str) -> list[str]:
+def _detail(row: ScoreRow, record: ClassRecord, room: int, language: str) -> list[str]:
     """The first check that did not pass, in ``room`` lines, and the titles of others."""
     check, result = _root(row, record)
     if result.outcome is Outcome.NOT_STARTED or result.message is None:
@@ -127,7 +127,7 @@ def _whole_file(result: CheckResult) -> bool:
     return key.removeprefix("check.") in NO_MATHEMATICS or key.startswith("intake.")
 
 
-def _root(row: Row, record: ClassRecord) -> tuple[Check, CheckResult]:
+def _root(row: ScoreRow, record: ClassRecord) -> tuple[Check, CheckResult]:
     """The first check that was missed, or the one that it waits for, if that was not asked for."""
     check, result = row.missed[0]
     if result.outcome is Outcome.SKIPPED:
@@ -163,7 +163,7 @@ def symptom(check: Check, result: CheckResult, language: str, room: int = LINES)
     return lines
 
 
-def _total(rows: Sequence[Row], hidden: int | None, language: str) -> list[str]:
+def _total(rows: Sequence[ScoreRow], hidden: int | None, language: str) -> list[str]:
     earned, total = (sum(row.points[part] for row in rows) for part in (0, 1))
     values = {"earned": earned, "total": total}
     if hidden:
@@ -187,7 +187,7 @@ class LabRow:
     """A lab with its exercises as they stand; none where the lab was not begun."""
 
     lab: Lab
-    rows: tuple[Row, ...]
+    rows: tuple[ScoreRow, ...]
 
     @property
     def kind(self) -> str:

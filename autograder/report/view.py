@@ -379,7 +379,7 @@ BAD = (Outcome.FAILED, Outcome.CRASHED, Outcome.TIMED_OUT)
 
 
 @dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """One exercise as it stands; ``missed`` are its checks that did not pass."""
 
     exercise: Exercise
@@ -418,7 +418,7 @@ def short(exercise: str) -> str:
     return exercise.partition(".")[2] or exercise
 
 
-def rows_of(record: ClassRecord, chosen: Collection[str]) -> list[Row]:
+def rows_of(record: ClassRecord, chosen: Collection[str]) -> list[ScoreRow]:
     """The exercises that have one of the ``chosen`` checks, as they stand."""
     results = {result.check: result for result in record.hand_ins[0].results}
     rows = []
@@ -430,5 +430,5 @@ def rows_of(record: ClassRecord, chosen: Collection[str]) -> list[Row]:
             if results[check.name].outcome is not Outcome.PASSED and not check.optional
         )
         if checks:
-            rows.append(Row(exercise, checks, missed))
+            rows.append(ScoreRow(exercise, checks, missed))
     return rows

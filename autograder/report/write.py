@@ -14,7 +14,7 @@ from autograder.course.score import final_of, is_late, late_penalty_of, looked_a
 from autograder.report import class_mistakes, dashboard, student_pages
 from autograder.report.class_file import ClassText
 from autograder.report.class_mistakes import Mistakes
-from autograder.report.class_summary import Glance, Summary, look
+from autograder.report.class_summary import ClassSummary, Summary, look
 from autograder.report.escape import csv_cell
 
 # ``scores.csv``: one row per hand-in, with the column names of nbgrader's export.
@@ -179,7 +179,7 @@ class Overview:
     """Gathers what the page of a class and the list of its mistakes tell, and writes both."""
 
     def __init__(self, lab: Lab) -> None:
-        self._mistakes, self._glance = Mistakes(lab), Glance(lab)
+        self._mistakes, self._glance = Mistakes(lab), ClassSummary(lab)
 
     def take(self, hand_in: HandIn) -> None:
         """One more hand-in."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from autograder.course.labfile import ROOT
 from autograder.sandbox.links import Budget, Link, Starter, StudentError, WorkerLost
-from autograder.sandbox.ranks import Gang, Met, RankRaised, Request
+from autograder.sandbox.ranks import RankRaised, RankReplies, RankWorkers, Request
 from autograder.sandbox.transport import START, Reply, Sources
 from autograder.sandbox.workers import ForkedLink, SpawnedLink, clean_environment, command
 from autograder.wire.messages import Tensor, pack
@@ -69,7 +69,7 @@ class LocalTransport:
         self._session = Session(sources.files, sources.paths, seed=seed)
         self._first: Session | None = None  # of rank 0, whose objects are its own
         self._debug = debug
-        self._gang = Gang(self._begin, NO_END if debug else PATIENCE)
+        self._gang = RankWorkers(self._begin, NO_END if debug else PATIENCE)
         self.lost = 0
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
@@ -77,7 +77,7 @@ class LocalTransport:
         collective.stand_alone()
         return self._session.execute(request, tensors, debug=self._debug)
 
-    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Execute a request per rank, the first of them in this process.
 
         Raises:

@@ -26,11 +26,11 @@ class OutOfTurn(Exception):
     """
 
 
-class LostUnasked(Exception):
+class LostUnrequested(Exception):
     """The worker was lost to a request that nobody has made."""
 
 
-class Question:
+class ForeseenRequest:
     """A request with its tensors by name."""
 
     def __init__(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -38,7 +38,7 @@ class Question:
         self.repeated = False  # whether several checks ask it
         self._packed: dict[tuple[str, ...], bytes] = {}
 
-    def is_same(self, other: Question) -> bool:
+    def is_same(self, other: ForeseenRequest) -> bool:
         """Whether both ask the same; as a key, each stands for itself."""
         return self.request == other.request and self.tensors == other.tensors
 
@@ -54,10 +54,10 @@ class Question:
 
 
 # With each: whether the reply to an equal question may stand for its own.
-Coming = Iterator[tuple[Question, bool]]
+Coming = Iterator[tuple[ForeseenRequest, bool]]
 
 
-class Ahead:
+class Prefetcher:
     """What one hand-in is going to be asked, and what its worker has been sent of that.
 
     Args:
@@ -67,10 +67,10 @@ class Ahead:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._coming: Coming = iter(())
-        self._foreseen: deque[Question] = deque()  # next ones, in the order of the checks
-        self._unsent: list[Question] = []  # those of them that wait to be sent
-        self._unread: deque[Question] = deque()  # sent, and not answered in this order
-        self._replies: dict[Question, bytes] = {}  # empty: it is on its way
+        self._foreseen: deque[ForeseenRequest] = deque()  # next ones, in the order of the checks
+        self._unsent: list[ForeseenRequest] = []  # those of them that wait to be sent
+        self._unread: deque[ForeseenRequest] = deque()  # sent, and not answered in this order
+        self._replies: dict[ForeseenRequest, bytes] = {}  # empty: it is on its way
         self._off = False
         self.expecting = False  # whether anything is foreseen
 
@@ -96,7 +96,7 @@ class Ahead:
         self._replies.clear()
         self._end()
 
-    def reply(self, link: Link, asked: Question, held: set[str]) -> bytes:
+    def reply(self, link: Link, asked: ForeseenRequest, held: set[str]) -> bytes:
         """The reply to a request that was foreseen.
 
         Args:
@@ -130,7 +130,7 @@ class Ahead:
             link.take_prints()
         return b""
 
-    def _next(self, asked: Question) -> Question | None:
+    def _next(self, asked: ForeseenRequest) -> ForeseenRequest | None:
         """The question that this is; those before it are passed over, as no check asks them."""
         if not self._foreseen:
             self._foresee()
@@ -165,7 +165,7 @@ class Ahead:
             self._unread.extend(self._unsent)
             self._unsent.clear()
 
-    def _read(self, link: Link, wanted: Question | None) -> tuple[Question, bytes]:
+    def _read(self, link: Link, wanted: ForeseenRequest | None) -> tuple[ForeseenRequest, bytes]:
         """The next reply, and what it answers."""
         answered = self._unread.popleft()
         link.start(self._budget)
@@ -174,7 +174,7 @@ class Ahead:
         except WorkerLost as lost:
             if answered is wanted:
                 raise
-            raise LostUnasked from lost
+            raise LostUnrequested from lost
         if answered in self._replies and len(raw) <= MOST_REMEMBERED:
             self._replies[answered] = raw
         if answered is wanted and self._unread and link.printed():

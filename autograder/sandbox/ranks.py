@@ -29,7 +29,7 @@ Request = tuple[dict[str, Any], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
-class Met:
+class RankReplies:
     """What became of one request to every rank.
 
     ``replies`` by rank: None for a rank that was left waiting since another raised. ``calls``:
@@ -43,7 +43,7 @@ class Met:
 class RankTransport(Protocol):
     """Executes a request on every rank of a hand-in at once."""
 
-    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Run the requests side by side, one per rank."""
 
 
@@ -76,7 +76,7 @@ class RankRaised(StudentError):
 Waiting = Mapping[int, str]  # by rank, the call in words
 
 
-class Hub:
+class RankExchange:
     """Brings the ranks of one request together.
 
     Args:
@@ -98,7 +98,7 @@ class Hub:
         for rank, link in self._links.items():
             link.begin(blobs[rank], budget)
 
-    def end(self) -> Met:
+    def end(self) -> RankReplies:
         """Let them meet until all have replied.
 
         Raises:
@@ -116,10 +116,10 @@ class Hub:
             self._hear()
         return self.met()
 
-    def met(self) -> Met:
+    def met(self) -> RankReplies:
         """What has become of the request so far."""
         found = tuple(self._replies.get(rank) for rank in range(self._world))
-        return Met(found, tuple(self.calls))
+        return RankReplies(found, tuple(self.calls))
 
     def ask(self, rank: int, call: str, about: str, data: bytes) -> list[bytes]:
         """Let a rank in this process meet the others; what everybody gave, by rank.
@@ -184,7 +184,7 @@ class Hub:
         return {rank: self._waiting[rank][0] for rank in sorted(self._waiting)}
 
 
-class Gang:
+class RankWorkers:
     """The workers that a hand-in has as ranks: started when needed, kept from check to check."""
 
     def __init__(self, begin: Callable[[Link | None], Link], budget: Budget) -> None:
@@ -209,7 +209,7 @@ class Gang:
                 if link is not None:
                     link.close()
 
-    def exchange(self, requests: Sequence[Request], world: int = 0, first: int = 0) -> Hub:
+    def exchange(self, requests: Sequence[Request], world: int = 0, first: int = 0) -> RankExchange:
         """Send the requests; call ``end`` of what comes back.
 
         Args:
@@ -219,7 +219,7 @@ class Gang:
         """
         world = world or len(requests)
         links = {first + place: self._links[place] for place in range(len(requests))}
-        hub = Hub(links, world)
+        hub = RankExchange(links, world)
         blobs = {
             rank: pack({**request, "rank": [rank, world]}, dict(tensors))
             for rank, (request, tensors) in enumerate(requests, first)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.sandbox.links import WorkerLost
-from autograder.sandbox.ranks import Met, OutOfStep, RankLost, Request
+from autograder.sandbox.ranks import OutOfStep, RankLost, RankReplies, Request
 from autograder.sandbox.transport import Reply, WorkerTransport
 from autograder.wire.frames import LENGTH, MAX_MESSAGE, WireError, frame, frame_length
 from autograder.wire.messages import Tensor, unpack
@@ -36,7 +36,7 @@ def joined(replies: Sequence[bytes]) -> bytes:
     return b"".join(frame(reply) for reply in replies)
 
 
-def met_of(header: Mapping[str, Any], blob: bytes) -> Met:
+def met_of(header: Mapping[str, Any], blob: bytes) -> RankReplies:
     """The inverse: what came back from all ranks."""
     replies: list[Reply | None] = []
     at = 0
@@ -44,7 +44,7 @@ def met_of(header: Mapping[str, Any], blob: bytes) -> Met:
         (length,) = LENGTH.unpack_from(blob, at)
         at += LENGTH.size + length
         replies.append(unpack(bytearray(blob[at - length : at])) if length else None)
-    return Met(tuple(replies), tuple(header["calls"]))
+    return RankReplies(tuple(replies), tuple(header["calls"]))
 
 
 def to_plain(error: WorkerLost | OutOfStep) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class KeepingTransport:
         self._keep(header, self._inner.raw)  # packed anew it may be beyond what `unpack` takes
         return reply
 
-    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Execute on ranks; see :meth:`WorkerTransport.exchange_ranks`."""
         header: dict[str, Any] = {"request": digest(requests, _digest)}
         blob = b""
@@ -215,7 +215,7 @@ class KeptTransport:
             raise lost_of(header["lost"])
         return unpack(bytearray(blob))
 
-    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """What came back when this was asked of ranks.
 
         Raises:

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from autograder.course.records import Limits
 from autograder.sandbox.links import Budget, Link, NoWorker, Starter, Usage, WorkerLost
-from autograder.sandbox.prefetcher import Ahead, LostUnasked, Question
-from autograder.sandbox.ranks import Gang, Met, Request
+from autograder.sandbox.prefetcher import ForeseenRequest, LostUnrequested, Prefetcher
+from autograder.sandbox.ranks import RankReplies, RankWorkers, Request
 from autograder.wire.frames import WireError
 from autograder.wire.messages import Tensor, pack, unpack
 
@@ -67,8 +67,8 @@ class WorkerTransport:
         self._most_seconds = self._seconds_left = limits.hand_in_seconds
         self._link: Link | None = None
         self._sent: set[str] = set()  # names of tensors that the worker keeps
-        self.ahead = Ahead(self._budget)
-        self.gang = Gang(self._begin, self._budget)  # workers that are ranks together
+        self.ahead = Prefetcher(self._budget)
+        self.gang = RankWorkers(self._begin, self._budget)  # workers that are ranks together
         self._last_prints = ""  # of a worker that is gone
         self._exact = False
         self.lost = 0
@@ -87,10 +87,10 @@ class WorkerTransport:
         link = self._link = self._link or self._begin()
         started = time.monotonic()
         try:
-            question = Question(request, tensors)
+            question = ForeseenRequest(request, tensors)
             try:
                 raw = self.ahead.reply(link, question, self._sent)
-            except LostUnasked:  # costs nobody anything
+            except LostUnrequested:  # costs nobody anything
                 self.ahead.stop()
                 self.renew()
                 link, raw = self._begin(), b""
@@ -108,7 +108,7 @@ class WorkerTransport:
         finally:
             self._seconds_left -= time.monotonic() - started
 
-    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Execute in as many workers as there are requests, each a rank of its own.
 
         Raises:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import Outcome
@@ -61,12 +61,12 @@ def _plan(lab: str, hidden: str) -> Plan:
     for file in (found.folder / "cases.safetensors", Path(hidden)):
         for case in case_files.load(file):
             by_recipe.setdefault(case.recipe, []).append(case)
-    trials: dict[str, tuple[Trial, ...]] = {check.name: () for check in found.checks}
+    trials: dict[str, tuple[CheckCase, ...]] = {check.name: () for check in found.checks}
     for name, function in _checks(found.folder):
         if name in trials:
             recipes = [recipe for mark in function.pytestmark for recipe in mark.args]
             cases = [case for recipe in recipes for case in by_recipe.get(recipe, ())]
-            trials[name] = tuple(Trial(name, case, function) for case in cases)
+            trials[name] = tuple(CheckCase(name, case, function) for case in cases)
     return Plan(found, trials)
 
 

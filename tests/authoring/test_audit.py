@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from autograder.authoring import audit, build, prove_cases, stubs
-from autograder.authoring.place import NotProvedError, Place
+from autograder.authoring.place import LabSources, NotProvedError
 from autograder.cli.main import main
 from autograder.course import suggestions
 from autograder.reference import cases
@@ -61,10 +61,10 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
 
 
 @pytest.fixture
-def place(copied: tuple[Path, State]) -> Iterator[Place]:
+def place(copied: tuple[Path, State]) -> Iterator[LabSources]:
     """The copy, put back afterwards: what was compiled goes, too."""
     root, before = copied
-    yield Place(root, LAB)
+    yield LabSources(root, LAB)
     after = state_of(root)
     for path in after.keys() - before.keys():
         os.unlink(path)
@@ -115,7 +115,7 @@ def lose_the_docstring(root: Path) -> None:
     head = "def repeat_kv(x: torch.Tensor, n_rep: int) -> torch.Tensor:\n"
     text = path.read_text(encoding="utf-8").replace(marker, "").replace(head, head + marker)
     path.write_text(text, encoding="utf-8")
-    stubs.write(Place(root, LAB).lab, root / "solutions", force=True)
+    stubs.write(LabSources(root, LAB).lab, root / "solutions", force=True)
 
 
 def renamed(root: Path) -> None:
@@ -278,11 +278,13 @@ TRIALS = [(text, *trial) for text, trials in BREAKERS.items() for trial in trial
 @cache
 def at_rest(text: str) -> str:
     """What the audit says of the lab as it is checked in."""
-    return "\n".join(audit.verdict(PROMISES[text], Place(ROOT, LAB)).breaches)
+    return "\n".join(audit.verdict(PROMISES[text], LabSources(ROOT, LAB)).breaches)
 
 
 @pytest.mark.parametrize("text, breaker, words", TRIALS, ids=[t[0][:20] for t in TRIALS])
-def test_a_broken_promise_is_named(place: Place, text: str, breaker: Breaker, words: str) -> None:
+def test_a_broken_promise_is_named(
+    place: LabSources, text: str, breaker: Breaker, words: str
+) -> None:
     assert words not in at_rest(text)
     breaker(place.root)
     assert words in "\n".join(audit.verdict(PROMISES[text], place).breaches)
@@ -294,7 +296,7 @@ def test_every_promise_has_something_that_breaks_it() -> None:
 
 
 def test_stub_and_solution_are_graded_with_hidden_cases(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: LabSources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three faults in one copy, since each run costs an engine."""
     monkeypatch.delenv("AUTOGRADER_SECRET", raising=False)
@@ -315,7 +317,7 @@ def test_stub_and_solution_are_graded_with_hidden_cases(
     assert "AUTOGRADER_SECRET=" in breaches
 
 
-def kept_cases(place: Place) -> list[Case]:
+def kept_cases(place: LabSources) -> list[Case]:
     return list(cases.load(place.cases))
 
 
@@ -325,12 +327,12 @@ def nudged(case: Case, name: str, factor: float) -> Case:
     return replace(case, tensors={**case.tensors, name: Tensor.of(array)})
 
 
-def store(place: Place, stored: list[Case], release: str = "") -> None:
+def store(place: LabSources, stored: list[Case], release: str = "") -> None:
     blob = cases.dump(stored, release or prove_cases.torch_release())
     place.cases.write_bytes(blob)
 
 
-def test_one_value_that_moved_is_found_and_rounding_is_not(place: Place) -> None:
+def test_one_value_that_moved_is_found_and_rounding_is_not(place: LabSources) -> None:
     first, *others = kept_cases(place)
     store(place, [nudged(first, "y", 1 + 1e-4), *others])
     assert ["other values in y" in found for found in prove_cases.stale(place)] == [True]
@@ -338,7 +340,7 @@ def test_one_value_that_moved_is_found_and_rounding_is_not(place: Place) -> None
     assert list(prove_cases.stale(place)) == []
 
 
-def test_a_mask_hides_no_change(place: Place) -> None:
+def test_a_mask_hides_no_change(place: LabSources) -> None:
     """Its huge negative numbers are no scale for its zeros."""
     stored = kept_cases(place)
     at = next(i for i, c in enumerate(stored) if c.recipe == "attention_given_mask")
@@ -352,7 +354,7 @@ def test_a_mask_hides_no_change(place: Place) -> None:
     assert f"{stored[at].name} has other values in {name}" in "".join(prove_cases.stale(place))
 
 
-def test_another_torch_release_is_a_doubt_not_a_breach(place: Place) -> None:
+def test_another_torch_release_is_a_doubt_not_a_breach(place: LabSources) -> None:
     first, *others = kept_cases(place)
     store(place, [nudged(first, "x", 2.0), *others], "2.0.1")
     with pytest.raises(NotProvedError, match=r"drawn by torch 2\.0\.1; .*values in x"):
@@ -367,7 +369,7 @@ def test_another_torch_release_is_a_doubt_not_a_breach(place: Place) -> None:
 
 
 def test_it_goes_on_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    def doubtful(place: Place) -> list[str]:
+    def doubtful(place: LabSources) -> list[str]:
         raise NotProvedError("no such machine")
 
     promises = [
@@ -393,7 +395,7 @@ def test_it_goes_on_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.run("2", promises[2:]) == 0
 
 
-def late(place: Place) -> list[str]:
+def late(place: LabSources) -> list[str]:
     time.sleep(0.2)
     return []
 
@@ -440,7 +442,7 @@ def test_an_unknown_lab_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) 
         assert "no lab is called '99'" in capsys.readouterr().err
 
 
-def test_build_mends_what_the_audit_names_and_then_rests(place: Place) -> None:
+def test_build_mends_what_the_audit_names_and_then_rests(place: LabSources) -> None:
     swap(SOLUTION, "the attention of Qwen3.", "attention.")(place.root)
     add(f"{NOTEBOOK}.py", "\n# %%\n1 + 1\n")(place.root)
     first, *others = kept_cases(place)
@@ -465,7 +467,7 @@ def test_build_mends_what_the_audit_names_and_then_rests(place: Place) -> None:
     assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths] == before
 
 
-def test_build_leaves_a_students_work_alone(place: Place) -> None:
+def test_build_leaves_a_students_work_alone(place: LabSources) -> None:
     add(ATTENTION, "# mine\n")(place.root)
     work = (place.folder / "attention.py").read_bytes()
     said = list(build.build(place))
@@ -478,7 +480,7 @@ def test_build_leaves_a_students_work_alone(place: Place) -> None:
     assert b"# mine" not in (place.folder / "attention.py").read_bytes()
 
 
-def test_broken_cases_are_written_anew(place: Place) -> None:
+def test_broken_cases_are_written_anew(place: LabSources) -> None:
     place.cases.write_bytes(b"version https://git-lfs")
     build.write_cases(place)
     assert cases.release(place.cases) == prove_cases.torch_release()

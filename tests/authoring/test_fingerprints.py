@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from autograder.authoring import build, fingerprints, prove_lab
-from autograder.authoring.place import Place
+from autograder.authoring.place import LabSources
 from autograder.diagnosis import bank
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,12 +20,12 @@ KEPT = ("no_scale", "scale_inverted", "relu")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> LabSources:
     """A copy of the lab with three of its mistakes, and no banks."""
     ignore = shutil.ignore_patterns("__pycache__", "tiny_qwen3", "*.bank")
     for name in ("labs", "solutions"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignore)
-    made = Place(tmp_path, LAB)
+    made = LabSources(tmp_path, LAB)
     text = made.misconceptions.read_text(encoding="utf-8")
     head, *entries = re.split(r"(?=^\[\[misconception\]\]$)", text, flags=re.M)
     kept = [entry for entry in entries if re.search(r'^id = "(.*)"$', entry, re.M)[1] in KEPT]
@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.mark.slow
-def test_banks_are_built_proved_and_found_stale(place: Place) -> None:
+def test_banks_are_built_proved_and_found_stale(place: LabSources) -> None:
     assert [line.split()[0] for line in build.banks(place)] == ["written", "written"]
     singles, pairs = bank.load(place.fingerprints), bank.load(place.pairs)
     assert set(singles.classes) == set(KEPT)

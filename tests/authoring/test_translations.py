@@ -20,7 +20,7 @@ from autograder.authoring.pages import (
     unbroken,
     with_digests,
 )
-from autograder.authoring.place import Place
+from autograder.authoring.place import LabSources
 from autograder.cli.main import main
 from autograder.course import labfile, suggestions
 
@@ -233,7 +233,7 @@ def test_a_new_section_shifts_no_other() -> None:
 
 
 def test_every_page_of_the_course_has_a_chinese_one_and_is_looked_at() -> None:
-    place = Place.find("2")
+    place = LabSources.find("2")
     names = {place.shown(path) for path in pages(place)}
     assert {
         "README.md",
@@ -247,7 +247,7 @@ def test_every_page_of_the_course_has_a_chinese_one_and_is_looked_at() -> None:
 
 def test_links_to_files_of_ours_lead_somewhere() -> None:
     for folder in sorted(labfile.LABS.glob("*/lab.toml")):
-        for english in pages(Place.find(folder.parent.name)):
+        for english in pages(LabSources.find(folder.parent.name)):
             for page in (english, chinese_of(english)):
                 links = re.findall(
                     r"\]\(([^)\s:#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")
@@ -259,7 +259,7 @@ def test_a_page_without_a_chinese_one_is_told(tmp_path: Path) -> None:
     for folder in ("labs/lab9_x", "autograder/guides"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "labs/lab9_x/README.md").write_text("# A\n")
-    place = Place(tmp_path, "lab9_x")
+    place = LabSources(tmp_path, "lab9_x")
     assert list(breaches(place)) == [
         "labs/lab9_x/README.md has no README.zh-CN.md; write it, then "
         f"{suggestions.command('translated')} FILE"
@@ -316,4 +316,4 @@ def test_the_command_says_what_is_not_there(
 
 def test_the_pages_of_every_lab_are_current() -> None:
     for folder in sorted(labfile.LABS.glob("*/lab.toml")):
-        assert list(breaches(Place.find(folder.parent.name))) == []
+        assert list(breaches(LabSources.find(folder.parent.name))) == []

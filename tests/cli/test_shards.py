@@ -26,7 +26,7 @@ from autograder.course.records import (
     Submission,
 )
 from autograder.grading import journal, shards
-from autograder.grading.shards import Handed, Part, Shard, ShardError
+from autograder.grading.shards import Part, Participant, Shard, ShardError
 from autograder.intake.tree import Entry
 from tests import warm
 from tests.cli.test_grade_command import EXAMPLES
@@ -41,8 +41,8 @@ def entry(student: str, person: str) -> Entry:
     return Entry(student, Path(student), (), Origin(student, (Student(person),)))
 
 
-def handed(student: str) -> Handed:
-    return Handed(student, Origin(student, (Student(student),)))
+def handed(student: str) -> Participant:
+    return Participant(student, Origin(student, (Student(student),)))
 
 
 def graded(student: str) -> HandIn:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from autograder.authoring import build
-from autograder.authoring.place import Place
+from autograder.authoring.place import LabSources
 from autograder.cli import spot as spot_command
 from autograder.course import labfile, spot
 from autograder.course.records import Text
@@ -129,19 +129,19 @@ def test_what_the_claims_say_is_wrong() -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> LabSources:
     for part in ("labs", "solutions"):
         (tmp_path / part / LAB.name).mkdir(parents=True)
     shutil.copy(labfile.SOLUTIONS / LAB.name / "spot.toml", tmp_path / "solutions" / LAB.name)
     shutil.copy(LAB / spot.FILE, tmp_path / "labs" / LAB.name)
-    return Place(tmp_path, LAB.name)
+    return LabSources(tmp_path, LAB.name)
 
 
-def test_the_questions_are_what_their_source_gives(place: Place) -> None:
+def test_the_questions_are_what_their_source_gives(place: LabSources) -> None:
     assert list(build.stale_spots(place)) == []
 
 
-def test_stale_absent_and_orphaned_questions_are_told(place: Place) -> None:
+def test_stale_absent_and_orphaned_questions_are_told(place: LabSources) -> None:
     target = build.spots_file(place)
     target.write_text(target.read_text(encoding="utf-8") + " ", encoding="utf-8")
     assert "is not what spot.toml gives" in next(iter(build.stale_spots(place)))
@@ -165,7 +165,7 @@ def test_stale_absent_and_orphaned_questions_are_told(place: Place) -> None:
         ("why.en", "wy.en", "wy: unknown key"),
     ],
 )
-def test_errors_name_the_question(place: Place, old: str, new: str, said: str) -> None:
+def test_errors_name_the_question(place: LabSources, old: str, new: str, said: str) -> None:
     path = place.solution / "spot.toml"
     text = path.read_text(encoding="utf-8")
     assert old in text

@@ -6,11 +6,11 @@ from itertools import combinations
 
 import pytest
 
-from autograder.authoring.place import Place
+from autograder.authoring.place import LabSources
 from autograder.diagnosis import bank
 from autograder.diagnosis.misconceptions import apply, load
 
-PLACE = Place.find("6")
+PLACE = LabSources.find("6")
 CATALOGUE = load(PLACE.misconceptions)
 BY_ID = {entry.id: entry for entry in CATALOGUE.entries}
 SOURCES = {f: (PLACE.solution / f).read_text(encoding="utf-8") for f in PLACE.lab.files}

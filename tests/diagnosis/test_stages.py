@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from autograder.course.records import Text
-from autograder.diagnosis.items import COLUMNS, Course, Stage, from_plain, furthest, to_plain
+from autograder.diagnosis.items import COLUMNS, Stage, StagePlan, from_plain, furthest, to_plain
 from autograder.worker import session
 from autograder.worker.session import summary
 
@@ -61,5 +61,5 @@ def test_what_torch_makes_is_written_down_under_any_name() -> None:
 
 
 def test_stages_come_back_from_json() -> None:
-    course = Course("test_parity", "core-public-0", STAGES)
+    course = StagePlan("test_parity", "core-public-0", STAGES)
     assert from_plain(to_plain(course)) == course

@@ -28,16 +28,16 @@ from autograder.doctor.attacks import (
     FORGERIES,
     HONEST,
     SCORE,
+    Attack,
+    AttackResult,
     End,
-    Finding,
     State,
-    Trial,
     Way,
     corrected,
     judged,
 )
 from autograder.doctor.scratch_grading import Scratch
-from autograder.doctor.verdict import TRIALS, Tried, decided, run
+from autograder.doctor.verdict import TRIALS, AttackResults, decided, run
 from autograder.worker.jail import LAYERS, guarantees, level
 from tests.hand_ins import nothing_left_behind
 
@@ -57,8 +57,8 @@ MAY_BE_ABSENT = {"solution"}  # in the copy that students get
 
 
 def tried(
-    without: tuple[str, ...] = (), limits: Limits | None = None, trials: list[Trial] = QUICK
-) -> Tried:
+    without: tuple[str, ...] = (), limits: Limits | None = None, trials: list[Attack] = QUICK
+) -> AttackResults:
     """Try in a scratch folder of its own; it is gone afterwards, and so are all processes."""
     bound = verdict.layers(without).bound
     given = {"limits": limits, "patience": 0.4} if limits else {}
@@ -73,14 +73,14 @@ def tried(
 
 
 @pytest.fixture(scope="module")
-def open_ground() -> dict[str, Finding]:
+def open_ground() -> dict[str, AttackResult]:
     """What the trials find with every layer off."""
     found = tried(LAYERS)
     assert found.isolation.layers == () and found.isolation.level == "weak"
     return {finding.trial: finding for finding in found.findings}
 
 
-def names(trial: Trial) -> list[str]:
+def names(trial: Attack) -> list[str]:
     """The ways of a trial, as its code defines them."""
     lines = trial.code.splitlines()
     after = [lines[n + 1] for n, line in enumerate(lines) if line == "@way"]
@@ -94,7 +94,7 @@ def names(trial: Trial) -> list[str]:
 @needs_linux
 @pytest.mark.parametrize("trial", STAYING, ids=lambda trial: trial.name)
 def test_every_way_works_where_nothing_stops_it(
-    open_ground: dict[str, Finding], trial: Trial
+    open_ground: dict[str, AttackResult], trial: Attack
 ) -> None:
     finding = open_ground[trial.name]
     assert [way.name for way in finding.ways] == names(trial)
@@ -109,13 +109,15 @@ def test_every_way_works_where_nothing_stops_it(
 @pytest.mark.slow
 @needs_linux
 @pytest.mark.parametrize("name", ["orphan", "runaway"])
-def test_probes_break_where_nothing_stops_them(open_ground: dict[str, Finding], name: str) -> None:
+def test_probes_break_where_nothing_stops_them(
+    open_ground: dict[str, AttackResult], name: str
+) -> None:
     assert open_ground[name].state is State.BROKE
 
 
 @pytest.mark.slow
 @needs_linux
-def test_answers_and_memory_are_really_found(open_ground: dict[str, Finding]) -> None:
+def test_answers_and_memory_are_really_found(open_ground: dict[str, AttackResult]) -> None:
     ways = {way.name: way.evidence for way in open_ground["answers"].ways}
     assert all(evidence.startswith("canary-") for evidence in ways.values()) and len(ways) == 3
     seen = {way.name: way for way in open_ground["memory_of_others"].ways}
@@ -126,7 +128,7 @@ def test_answers_and_memory_are_really_found(open_ground: dict[str, Finding]) ->
 
 @pytest.mark.slow
 @needs_linux
-def test_what_worked_is_seen_from_outside_too(open_ground: dict[str, Finding]) -> None:
+def test_what_worked_is_seen_from_outside_too(open_ground: dict[str, AttackResult]) -> None:
     def seen(trial: str, sign: str) -> set[str]:
         return {way.name for way in open_ground[trial].ways if way.evidence == sign}
 
@@ -139,7 +141,7 @@ def test_what_worked_is_seen_from_outside_too(open_ground: dict[str, Finding]) -
 
 @pytest.mark.slow
 @needs_linux
-def test_no_layer_is_needed_for_scores(open_ground: dict[str, Finding]) -> None:
+def test_no_layer_is_needed_for_scores(open_ground: dict[str, AttackResult]) -> None:
     """What protects them is that nobody compares in the student's process."""
     for trial in (*FORGERIES, HONEST):
         assert open_ground[trial.name].state is State.HELD
@@ -165,7 +167,7 @@ SINGLE = {
 
 
 @cache
-def without_landlock() -> Tried:
+def without_landlock() -> AttackResults:
     """All trials, those that wait for a deadline among them."""
     return tried(("landlock_files",), trials=list(TRIALS))
 
@@ -237,7 +239,7 @@ for source in eval(sys.stdin.read()):
 def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """By forgery: how that grader ends, and whether a verdict was printed."""
     places = {"pickled": str(tmp_path_factory.mktemp("naive") / "pickled")}
-    trials = [Trial("wrong", SCORE, Message(""), "def double(x): return 0 * x", kit=False)]
+    trials = [Attack("wrong", SCORE, Message(""), "def double(x): return 0 * x", kit=False)]
     trials += FORGERIES
     sources = [scratch_grading.source([trial], places) for trial in trials]
     done = subprocess.run(
@@ -255,7 +257,7 @@ def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
 @needs_linux
 @pytest.mark.parametrize("trial", FORGERIES, ids=lambda trial: trial.name)
 def test_without_a_border_between_processes_a_forgery_works(
-    shared_process: dict[str, str], trial: Trial
+    shared_process: dict[str, str], trial: Attack
 ) -> None:
     assert shared_process["wrong"] == "1 False"  # it does tell right from wrong
     if trial.name == "pickle":
@@ -271,7 +273,7 @@ def record(outcome: Outcome, prints: str = "") -> HandIn:
 
 
 @pytest.mark.parametrize("trial", [*FORGERIES, *ATTEMPTS], ids=lambda trial: trial.name)
-def test_points_for_an_attack_break_a_promise(trial: Trial) -> None:
+def test_points_for_an_attack_break_a_promise(trial: Attack) -> None:
     assert decided(trial, record(Outcome.PASSED)).state is State.BROKE
 
 
@@ -289,7 +291,7 @@ def test_the_payload_of_a_pickle_is_seen_from_outside() -> None:
     "outcome", [Outcome.CRASHED, Outcome.FAILED, Outcome.NOT_GRADED, Outcome.TIMED_OUT]
 )
 @pytest.mark.parametrize("trial", STAYING, ids=lambda trial: trial.name)
-def test_an_attempt_that_says_nothing_was_not_tried(trial: Trial, outcome: Outcome) -> None:
+def test_an_attempt_that_says_nothing_was_not_tried(trial: Attack, outcome: Outcome) -> None:
     finding = decided(trial, record(outcome, "doctor nonsense\ndoctor [1]\nwords"))
     assert finding.state is State.NOT_TRIED and outcome.value in finding.reason
 
@@ -324,7 +326,7 @@ ENDS = {
 
 def student(code: str, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[Way, ...]]:
     """Run a trial with one way in this very process."""
-    trial = Trial("t", "files", Message(""), f"@way\ndef only_way(): {code}\n")
+    trial = Attack("t", "files", Message(""), f"@way\ndef only_way(): {code}\n")
     space: dict[str, object] = {}
     exec(scratch_grading.source([trial], {"name": 'it\'s "quoted" {}'}), space)
     assert space["double"](3) == 0  # type: ignore[operator]
@@ -339,7 +341,7 @@ def test_only_what_a_layer_answers_counts_as_stopped(
     assert (way.name, way.end) == ("only_way", ENDS[code])
 
 
-BARE = Finding("t", "files", Message("doctor.trial_answers"), State.NOT_TRIED)
+BARE = AttackResult("t", "files", Message("doctor.trial_answers"), State.NOT_TRIED)
 
 
 @pytest.mark.parametrize(

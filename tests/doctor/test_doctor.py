@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from autograder.cli import doctor
 from autograder.cli.main import main
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
 from autograder.course.records import Message
+from autograder.doctor import diagnosis as doctor_diagnosis
 from autograder.doctor import machine as doctor_machine
 from autograder.doctor import report as doctor_report
 from autograder.doctor import verdict
-from autograder.doctor.attacks import End, Finding, State, Way, judged
+from autograder.doctor.attacks import AttackResult, End, State, Way, judged
 from autograder.doctor.report import Diagnosis
 from autograder.doctor.verdict import TRIALS, Layers
 from autograder.report.escape import width
@@ -254,7 +254,7 @@ def test_text_survives_any_terminal(language: str, encoding: str, word: str) -> 
 def test_an_old_python_is_told_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "OLDEST_PYTHON", (99, 0))
+    monkeypatch.setattr(doctor_diagnosis, "OLDEST_PYTHON", (99, 0))
     assert main(["doctor"]) == 2
     assert "too old" in (said := capsys.readouterr().out) and "太旧" in said
     assert main(["doctor", "--json"]) == 2
@@ -266,7 +266,7 @@ def test_a_scratch_folder_that_cannot_be_made_is_told(monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tempfile.mkdtemp", full)
-    found = doctor.diagnose("en")
+    found = doctor_diagnosis.diagnose("en")
     assert found.status == 2 and found.not_tried and "No space" in found.not_tried
 
 
@@ -374,7 +374,7 @@ def test_a_breach_comes_first() -> None:
 # ---------------------------------------------------------------- text
 
 
-def diagnosis(findings: tuple[Finding, ...], bound: tuple[str, ...] = LAYERS) -> Diagnosis:
+def diagnosis(findings: tuple[AttackResult, ...], bound: tuple[str, ...] = LAYERS) -> Diagnosis:
     kept = verdict.promises(bound, findings)
     missing = {name: "a reason" for name in LAYERS if name not in bound}
     level = "strong" if bound == LAYERS else "medium"
@@ -384,9 +384,11 @@ def diagnosis(findings: tuple[Finding, ...], bound: tuple[str, ...] = LAYERS) ->
 
 
 HELD = tuple(
-    judged(Finding(t.name, t.promise, t.title, State.NOT_TRIED), [Way("w", End.STOPPED, "EPERM")])
+    judged(
+        AttackResult(t.name, t.promise, t.title, State.NOT_TRIED), [Way("w", End.STOPPED, "EPERM")]
+    )
     if t.promise not in ("score", "fair")
-    else Finding(
+    else AttackResult(
         t.name, t.promise, t.title, State.HELD, (Way("w", End.STOPPED, "failed"),), "passed"
     )
     for t in TRIALS
@@ -447,19 +449,22 @@ def test_glyphs_are_those_that_the_terminal_has(
 def test_the_exit_status_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     for findings, status in ((HELD, 0), (BROKEN, 1), (UNTRIED, 2)):
         made = diagnosis(findings)
-        monkeypatch.setattr(doctor, "diagnose", lambda language, made=made: made)
+        monkeypatch.setattr(doctor_diagnosis, "diagnose", lambda language, made=made: made)
         assert main(["doctor"]) == main(["doctor", "--json"]) == status == made.status
 
 
 def test_a_broken_promise_is_in_the_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broke(layers: Layers) -> tuple[Layers, tuple[Finding, ...]]:
+    def broke(layers: Layers) -> tuple[Layers, tuple[AttackResult, ...]]:
         return Layers(LAYERS, {}), BROKEN
 
-    monkeypatch.setattr(doctor, "_tried", broke)
-    found = doctor.diagnose("en")
+    monkeypatch.setattr(doctor_diagnosis, "_tried", broke)
+    found = doctor_diagnosis.diagnose("en")
     assert found.status == 1 and found.level == "strong"
     assert "files" in found.advice[0] and "--json" in found.advice[0]
-    assert doctor.plain(found, "zh")["promises"]["files"] == {"promised": True, "state": "broke"}
+    assert doctor_diagnosis.plain(found, "zh")["promises"]["files"] == {
+        "promised": True,
+        "state": "broke",
+    }
 
 
 def test_it_says_what_it_waits_for() -> None:

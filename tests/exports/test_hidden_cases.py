@@ -10,7 +10,7 @@ import pytest
 
 from autograder.checks.costs import expect_flops, measured
 from autograder.checks.expect import expect_most
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course.plain import result_from_plain
 from autograder.course.records import (
     LANGUAGES,
@@ -72,7 +72,9 @@ RUNS: dict[str, Callable[[Student, Case], None]] = {
 def graded() -> tuple[CheckResult, ...]:
     """The results of a hand-in that tells its number on the hidden case."""
     cases = tiny_lab.case(0), tiny_lab.case(4, hidden=True)
-    trials = {name: tuple(Trial(name, case, run) for case in cases) for name, run in RUNS.items()}
+    trials = {
+        name: tuple(CheckCase(name, case, run) for case in cases) for name, run in RUNS.items()
+    }
     transport = LocalTransport(Sources({"attention.py": SPEAKING, "mlp.py": ""}))
     try:
         return Runner(Plan(LAB, trials), transport).run({}, set())

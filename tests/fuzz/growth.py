@@ -107,7 +107,7 @@ def _shown(text: str) -> None:
 def _source(text: str) -> None:
     files = {"attention.py": f"# {LAB.forbidden[0].rsplit('.', 1)[1]}\n{text}"}
     marks.forbidden(LAB, files, set())
-    marks.may_carry_state(files)
+    marks.may_keep_static_state(files)
 
 
 NAMED = (ValueError, tree.RefusedError, OverflowError, RecursionError, KeyError)

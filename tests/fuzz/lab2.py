@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course import labfile
 from autograder.course.records import Check, Lab
 from autograder.judge.runner import Runner
@@ -30,7 +30,7 @@ class Trialled:
 
     check: Check
     lab: Lab
-    trial: Trial
+    trial: CheckCase
     replies: tuple[bytes, ...]
 
     def plan(self, *, hidden: bool) -> Plan:
@@ -132,7 +132,7 @@ def trials() -> tuple[Trialled, ...]:
                 if not sized or sized[0][0] > MAX_BYTES:
                     continue
                 case = next(case for case in own if case.name == sized[0][1])
-                trial = Trial(check.name, case, function)
+                trial = CheckCase(check.name, case, function)
                 lab, recorder = alone(check, exercise.file), _Recorder(local)
                 (result,) = Runner(Plan(lab, {check.name: (trial,)}), recorder).run({}, set())
                 assert result.outcome.value == "passed", result

@@ -186,7 +186,7 @@ def test_hidden_data_kept_in_the_worker_cannot_be_told_later(engine: Engine) -> 
 
 def judges_of(engine: Engine) -> set[int]:
     """The judge's forks: its children, one per hand-in under way."""
-    return children(crew(engine)["judge"].pid)
+    return children(judges(engine)["judge"].pid)
 
 
 def end_judges(engine: Engine) -> None:
@@ -276,41 +276,43 @@ def test_a_kill_of_a_worker_costs_nothing_unless_it_comes_again(
     assert outcomes(record)["test_five"] == ("passed" if kills == 1 else "crashed")
 
 
-def crew(engine: Engine) -> dict[str, subprocess.Popen[bytes]]:
+def judges(engine: Engine) -> dict[str, subprocess.Popen[bytes]]:
     """The processes that an engine has started, by name."""
-    assert engine.crew is not None and engine.crew.zygote is not None
-    return {"judge": engine.crew.judge, "zygote": engine.crew.zygote}
+    assert engine.processes is not None and engine.processes.zygote is not None
+    return {"judge": engine.processes.judge, "zygote": engine.processes.zygote}
 
 
 def workers_of(engine: Engine) -> set[int]:
     """The zygote's children."""
-    return children(crew(engine)["zygote"].pid)
+    return children(judges(engine)["zygote"].pid)
 
 
 @pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
-def test_a_crew_that_has_ended_is_started_again(own: Engine, lab: Lab, name: str) -> None:
-    crew(own)[name].kill()
-    crew(own)[name].wait()
+def test_a_judge_process_that_has_ended_is_started_again(own: Engine, lab: Lab, name: str) -> None:
+    judges(own)[name].kill()
+    judges(own)[name].wait()
     records = grade(own, *(hand_in(student, RIGHT) for student in "abc"))
     assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys("abc", 100)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
-def test_a_crew_that_ends_meanwhile_costs_nobody_anything(own: Engine, lab: Lab, name: str) -> None:
-    ending = crew(own)[name]
+def test_a_judge_process_that_ends_meanwhile_costs_nobody_anything(
+    own: Engine, lab: Lab, name: str
+) -> None:
+    ending = judges(own)[name]
     threading.Timer(0.5, ending.kill).start()
     names = "abcde"
     records = grade(own, *(hand_in(student, napping(1)) for student in names))
     after = grade(own, hand_in("next", RIGHT))
-    assert crew(own)[name] is not ending
+    assert judges(own)[name] is not ending
     assert {s: earned(lab, record) for s, record in records.items()} == dict.fromkeys(names, 100)
     assert earned(lab, after["next"]) == 100
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("judge", marks=pytest.mark.slow), "zygote"])
-def test_who_ends_the_crew_twice_is_left_to_a_person_and_nobody_else(
+def test_who_ends_the_judge_process_twice_is_left_to_a_person_and_nobody_else(
     own: Engine, lab: Lab, name: str
 ) -> None:
     stop = threading.Event()
@@ -321,7 +323,7 @@ def test_who_ends_the_crew_twice_is_left_to_a_person_and_nobody_else(
         while not stop.wait(0.02):
             for pid in workers_of(own):
                 if time.monotonic() - seen.setdefault(pid, time.monotonic()) > 1.5:
-                    crew(own)[name].kill()
+                    judges(own)[name].kill()
                     seen.clear()
                     break
 
@@ -400,12 +402,12 @@ def test_long_requests_and_long_answers_pass_each_other(lab: Lab, tmp_path: Path
 
 def test_the_zygote_knows_nothing_of_the_instructor(engine: Engine, hidden: Path) -> None:
     assert os.environ["AUTOGRADER_SECRET"] == "canary-of-the-environment"
-    for process in crew(engine).values():
+    for process in judges(engine).values():
         line = commands(process.pid)
         assert "canary" not in line and "secret" not in line
-    assert str(hidden) not in commands(crew(engine)["zygote"].pid)
+    assert str(hidden) not in commands(judges(engine)["zygote"].pid)
     shown = subprocess.run(
-        ["cat", f"/proc/{crew(engine)['zygote'].pid}/environ"], capture_output=True
+        ["cat", f"/proc/{judges(engine)['zygote'].pid}/environ"], capture_output=True
     ).stdout
     assert b"canary" not in shown
     looking = tiny_lab.doing(

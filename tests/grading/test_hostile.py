@@ -156,8 +156,8 @@ def descriptors(engine: Engine) -> int:
 
     The last worker may still be on its way out.
     """
-    assert engine.crew is not None and engine.crew.zygote is not None
-    zygote = engine.crew.zygote.pid
+    assert engine.processes is not None and engine.processes.zygote is not None
+    zygote = engine.processes.zygote.pid
     deadline = time.monotonic() + 20
     while children(zygote, ended=True) or state(zygote) != "S":
         assert time.monotonic() < deadline

@@ -72,7 +72,7 @@ def submissions(folder: Path) -> Iterator[Submission]:
 def rescored(lab: Lab, hidden: Path, folder: Path) -> dict[str, HandIn]:
     with nothing_left_behind(), Engine(lab, Options(hidden_cases=hidden, kept=folder)) as engine:
         engine.wait_ready()
-        assert engine.crew is not None and engine.crew.zygote is None
+        assert engine.processes is not None and engine.processes.zygote is None
         return grade(engine, *submissions(folder))
 
 

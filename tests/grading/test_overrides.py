@@ -23,7 +23,7 @@ from autograder.course.records import (
 from autograder.course.score import needs_human, score_of
 from autograder.grading import overrides
 from autograder.grading.overrides import OverrideError
-from autograder.grading.review_list import ForAHuman
+from autograder.grading.review_list import ReviewList
 from autograder.report import write
 from tests import tiny_lab
 
@@ -91,14 +91,14 @@ def test_who_was_looked_at_needs_nobody(lab: Lab, capsys: pytest.CaptureFixture[
     record = replace(record, origin=Origin(late=True))
     seen = replace(record, overrides=(Override("alice", "", None, "a", "b", looked_at=True),))
     for hand_in, status in ((record, 1), (seen, 0)):
-        human = ForAHuman(lab)
+        human = ReviewList(lab)
         human.take(hand_in)
         assert human.said("en") == status and needs_human(lab, hand_in) is bool(status)
         row = write.scores(ClassRecord(lab, Isolation("", (), ""), {}, (hand_in,)))
         assert ("for a human" in row) is bool(status)
     capsys.readouterr()
     open_one = CheckResult(lab.checks[0].name, Outcome.NOT_GRADED)
-    human = ForAHuman(lab)
+    human = ReviewList(lab)
     human.take(replace(seen, results=(open_one, *passed[1:])))
     assert human.said("en") == 1  # looking gives no points: they are still to be decided
 
@@ -127,7 +127,7 @@ def test_a_csv_is_filled_in_beside_the_toml(tmp_path: Path, lab: Lab, encoding: 
 def test_a_decision_for_nobody_is_named(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     passed = tuple(CheckResult(c.name, Outcome.PASSED) for c in lab.checks)
     decided = [Override(who, "test_two", 7, "a", "b") for who in ("zoe", "bob", "alice")]
-    human = ForAHuman(lab, decided)
+    human = ReviewList(lab, decided)
     human.take(HandIn("bob", passed))
     assert human.said("en") == 1 and "alice, zoe" in capsys.readouterr().err
     for name in ("alice", "zoe"):

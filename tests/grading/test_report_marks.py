@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli import grade_report
 from autograder.cli.main import main
 from autograder.cli.own_numbers import SIZES, config
 from autograder.course.labfile import ROOT, SOLUTIONS
@@ -202,9 +201,9 @@ def test_a_class_is_graded_and_a_persons_points_come_in(
     told = (out / "bo" / "report.md").read_text(encoding="utf-8")
     assert "“2” is not the right number" in told and "0.5" not in told
     assert "is not in the hand-in" in (out / "cy" / "report.md").read_text(encoding="utf-8")
-    rubric = (out / grade_report.RUBRIC).read_text(encoding="utf-8")
+    rubric = (out / written_report.RUBRIC).read_text(encoding="utf-8")
     assert all(text.en in rubric for text in FORM.rubrics.values())
-    entries = (out / grade_report.OPEN).read_text(encoding="utf-8")
+    entries = (out / written_report.OPEN).read_text(encoding="utf-8")
     mine = [part for part in entries.split("# ") if 'student = "ann"' in part]
     filled = "# ".join(["", *mine]).replace('reason = ""\nby = ""', 'reason = "read"\nby = "me"')
     (out / overrides.NAME).write_text(filled.replace("points = 0", "points = 2"), encoding="utf-8")
@@ -213,8 +212,8 @@ def test_a_class_is_graded_and_a_persons_points_come_in(
     table = capsys.readouterr().out
     prose = [c for c in FORM.lab.checks if c.name in FORM.rubrics and c.points]
     assert re.search(rf"^ann +{NUMBERS + 2 * len(prose)} ", table, re.MULTILINE)
-    assert 'student = "ann"' not in (out / grade_report.OPEN).read_text(encoding="utf-8")
-    head, *lines = (out / grade_report.OPEN_TABLE).read_text(encoding="utf-8").splitlines()
+    assert 'student = "ann"' not in (out / written_report.OPEN).read_text(encoding="utf-8")
+    head, *lines = (out / written_report.OPEN_TABLE).read_text(encoding="utf-8").splitlines()
     filled = [line.removesuffix(",,") + "1.5,read,me" for line in lines if line[:3] == "bo,"]
     rest = [line for line in lines if line[:3] == "cy,"]  # may be filled in later
     assert len(filled) == len(prose) and len(lines) == len(filled) + len(rest)
@@ -224,7 +223,7 @@ def test_a_class_is_graded_and_a_persons_points_come_in(
     factor = next(check.points for check in FORM.lab.checks if check.name == "kv_factor")
     points = neat(NUMBERS - factor + 1.5 * len(prose))
     assert re.search(rf"^bo +{points} ", capsys.readouterr().out, re.MULTILINE)
-    left = (out / grade_report.OPEN_TABLE).read_text(encoding="utf-8").splitlines()
+    left = (out / written_report.OPEN_TABLE).read_text(encoding="utf-8").splitlines()
     assert left == [head, *rest]
     assert main(["report", str(out), "--lang", "zh"]) == 0
     assert "“2”与正确值不符" in (out / "bo" / "report.md").read_text(encoding="utf-8")
@@ -236,7 +235,7 @@ def test_a_report_that_cannot_be_read_costs_nobody_else_anything(
     """Whatever the next fault is: here reading is slow for everything but small files."""
     (handed_in / "bo" / "notes.ipynb").write_text('{"%%": [' + "1," * 1_000_000 + "1], 2}")
     (handed_in / "bo" / FORM.file).unlink()
-    monkeypatch.setattr(grade_report, "Fence", partial(Fence, 0.5))
+    monkeypatch.setattr(written_report, "Fence", partial(Fence, 0.5))
     out = tmp_path / "out"
     assert main(["grade-report", str(handed_in), "--out", str(out), "--lang", "en"]) == 1
     assert "seconds of computing" in (out / "bo" / "report.md").read_text(encoding="utf-8")

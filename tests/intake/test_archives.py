@@ -258,7 +258,7 @@ def test_several_streams_and_padding_in_one_file(tmp_path: Path) -> None:
 def test_an_inflow_reads_what_was_packed() -> None:
     data = random.Random(3).randbytes(300_000) + bytes(100_000)
     for pack in (bytes, gzip.compress, bz2.compress, lzma.compress):
-        stream = tar.Inflow(io.BytesIO(pack(data)), "x", 1 << 30)
+        stream = tar.CappedReader(io.BytesIO(pack(data)), "x", 1 << 30)
         assert stream.read(7) == data[:7]
         stream.skip(250_000)
         assert stream.read(1 << 20) == data[250_007:]

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, HandIn, Message, Outcome
@@ -198,11 +198,11 @@ class Blind:
 
 @pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.FAILED])
 def test_where_nothing_is_visible_nothing_is_said(outcome: Outcome) -> None:
-    def asks(student: judge_hand_in.Watched, case: object) -> None:
+    def asks(student: judge_hand_in.WatchedHandIn, case: object) -> None:
         student.usage()
         raise AssertionError
 
-    trial = Trial("confirm_a", CASE, asks)  # type: ignore[arg-type]
+    trial = CheckCase("confirm_a", CASE, asks)  # type: ignore[arg-type]
     plan = Plan(LAB, {}, confirmations={("test_a",): trial})
     results = [CheckResult("test_a", outcome)]
     assert judge_hand_in.disagreements(plan, results, cast(WorkerTransport, Blind())) == []

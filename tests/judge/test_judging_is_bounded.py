@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autograder.checks.expect import CheckFailed, expect_close, expect_same, expect_unlike
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course.records import Check, CheckResult, Exercise, Lab, Limits, Outcome, Text
 from autograder.judge import hand_in, marks, names
 from autograder.reference.cases import Case
@@ -32,7 +32,7 @@ LONG = "# forbidden_name\nf'" + "{x}" * 330_000 + "'"
 def test_a_long_text_is_not_parsed_but_marked() -> None:
     started = time.process_time()
     found = marks.forbidden(LAB, {"a.py": LONG}, set())
-    assert marks.may_carry_state({"a.py": LONG})
+    assert marks.may_keep_static_state({"a.py": LONG})
     assert time.process_time() - started < 2
     assert [mark.key for mark in found] == ["check.unread_source"]
     assert marks.forbidden(LAB, {"a.py": LONG.replace("forbidden_name", "")}, set()) == []
@@ -42,7 +42,7 @@ def test_the_longest_text_that_is_parsed_costs_little() -> None:
     text = "# forbidden_name\nf'" + "{x}" * ((names.MAX_TEXT - 30) // 3) + "'"
     started = time.process_time()
     assert marks.forbidden(LAB, {"a.py": text}, set()) == []
-    marks.may_carry_state({"a.py": text})
+    marks.may_keep_static_state({"a.py": text})
     assert time.process_time() - started < 5
 
 
@@ -55,7 +55,7 @@ def test_an_odd_answer_in_a_replay_is_told_and_does_not_end_the_judge() -> None:
     def fails(student: Student, case: Case) -> None:
         raise IndexError("as if a check of ours had failed")
 
-    plan = Plan(LAB, {"test_a": (Trial("test_a", CASE, fails),)})
+    plan = Plan(LAB, {"test_a": (CheckCase("test_a", CASE, fails),)})
     passed = {"test_a": CheckResult("test_a", Outcome.PASSED)}
     found = hand_in.changed(plan, passed, cast(WorkerTransport, Renewed()), "seed")
     assert [mark.key for mark in found] == ["check.state_carries_over"]

@@ -21,7 +21,7 @@ from autograder.course.records import Lab
 from autograder.reference import cases
 from autograder.reference.cases import Case
 from autograder.sandbox.links import StudentError, WorkerLost
-from autograder.sandbox.ranks import Met, Request
+from autograder.sandbox.ranks import RankReplies, Request
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Reply
 from autograder.wire.messages import _DTYPES, Tensor
@@ -84,9 +84,9 @@ class Odd:
             return {key: self._named(value, out) for key, value in tree.items()}
         return [self._named(one, out) for one in tree] if isinstance(tree, list) else tree
 
-    def exchange_ranks(self, requests: Sequence[Request]) -> Met:
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         replies = tuple(self.exchange(*request) for request in requests)
-        return Met(replies, ("all_reduce", "barrier", "barrier"))
+        return RankReplies(replies, ("all_reduce", "barrier", "barrier"))
 
 
 def answers(case: Case) -> list[tuple[Any, dict[str, Tensor]]]:

@@ -12,7 +12,7 @@ from autograder.course.messages import render
 from autograder.course.records import HandIn, Lab
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
-from autograder.judge.marks import may_carry_state
+from autograder.judge.marks import may_keep_static_state
 from autograder.judge.names import MAX_TEXT
 from tests import tiny_lab
 from tests.engines import tiny, warm
@@ -47,16 +47,16 @@ PLAIN = {
 
 @pytest.mark.parametrize("name", KEEPS)
 def test_what_could_keep_something_is_seen(name: str) -> None:
-    assert may_carry_state({"side.py": "x = 1", "answer.py": KEEPS[name]})
+    assert may_keep_static_state({"side.py": "x = 1", "answer.py": KEEPS[name]})
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_code_is_not_suspected(name: str) -> None:
-    assert not may_carry_state({"side.py": "x = 1", "answer.py": PLAIN[name]})
+    assert not may_keep_static_state({"side.py": "x = 1", "answer.py": PLAIN[name]})
 
 
 def test_the_solution_is_plain() -> None:
-    assert not may_carry_state(read(ROOT / "solutions" / "lab2_qwen3_block"))
+    assert not may_keep_static_state(read(ROOT / "solutions" / "lab2_qwen3_block"))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from autograder.checks.expect import CheckFailed
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course.messages import render
 from autograder.course.records import (
     Check,
@@ -98,7 +98,7 @@ class Run:
         self.worker = worker or Worker()
         self._limits = limits or Limits()
         self._checks: list[Check] = []
-        self._trials: dict[str, tuple[Trial, ...]] = {}
+        self._trials: dict[str, tuple[CheckCase, ...]] = {}
 
     def check(
         self,
@@ -112,7 +112,7 @@ class Run:
         self._checks.append(Check(name, file, "shape", 1, Text(name, name), needs, fresh))
         bodies = bodies or (nothing,)
         pairs = zip(cases, bodies * len(cases), strict=False)
-        self._trials[name] = tuple(Trial(name, case, body) for case, body in pairs)
+        self._trials[name] = tuple(CheckCase(name, case, body) for case, body in pairs)
         return self
 
     @property

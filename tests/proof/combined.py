@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from autograder.authoring.place import Place
+from autograder.authoring.place import LabSources
 from autograder.authoring.recording import together, traces_of
 from autograder.checks.plan import Plan, collect
 from autograder.course.records import Finding, HandIn, Outcome
@@ -73,7 +73,7 @@ class Judge:
 
     @cached_property
     def _bank(self) -> Bank:
-        return banks.load(Place.find(self.subject.lab.name).fingerprints)
+        return banks.load(LabSources.find(self.subject.lab.name).fingerprints)
 
     def judge(self, hand_ins: Drawn, graded: Mapping[str, HandIn]) -> Judged:
         """Sort graded hand-ins."""

@@ -27,7 +27,7 @@ from autograder.course.records import (
 )
 from autograder.report import dashboard
 from autograder.report.class_mistakes import Mistakes
-from autograder.report.class_summary import Glance, look
+from autograder.report.class_summary import ClassSummary, look
 
 # What a student could try in every field that is theirs.
 HOSTILE = (
@@ -148,6 +148,6 @@ def typical(size: int = 60, checks: int = 60) -> ClassRecord:
 
 def page(record: ClassRecord, language: str = "en") -> str:
     """The page of a class."""
-    glance, mistakes = Glance(record.lab), Mistakes(record.lab)
+    glance, mistakes = ClassSummary(record.lab), Mistakes(record.lab)
     look(record.hand_ins, [glance, mistakes])
     return dashboard.page(record, glance, mistakes.survey(), language)

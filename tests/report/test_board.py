@@ -228,7 +228,9 @@ def test_a_command_can_be_typed_where_it_is_read(
 
 def test_commands_repeat_what_the_command_line_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AUTOGRADER_MAKE", raising=False)
-    set_by = suggestions.ASKED.set(suggestions.Asked(lab="2", folder="my files", language="zh"))
+    set_by = suggestions.ASKED.set(
+        suggestions.SuggestedOptions(lab="2", folder="my files", language="zh")
+    )
     try:
         here = command_of("2", "test", "mlp")
         assert here == f"{suggestions.command('test')} --lab 2 -k mlp --folder 'my files' --lang zh"

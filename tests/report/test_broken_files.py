@@ -14,7 +14,7 @@ from autograder.exports.junit import check_lines
 from autograder.report import dashboard, student_pages
 from autograder.report.broken_files import broken_files
 from autograder.report.class_mistakes import survey
-from autograder.report.class_summary import Glance
+from autograder.report.class_summary import ClassSummary
 from tests.report import classes
 from tests.report.test_dashboard import Elements
 from tests.report.test_report import ALL_PASSED, LAB, record
@@ -128,7 +128,7 @@ def test_the_class_is_told_of_files_apart() -> None:
     made = classes.of(one, fine, wrong, silent, file, unread)
     found = survey(made)
     assert (found.failing, found.wrong, found.silent, found.files) == (3, 1, 1, 1)
-    glance = Glance(one)
+    glance = ClassSummary(one)
     for each in made.hand_ins:
         glance.take(each)
     rows = dashboard.exercise_rows(one, glance, range(6), "en")
@@ -152,7 +152,7 @@ def test_of_many_such_hand_ins_some_are_named_and_all_are_counted() -> None:
 
 def test_statistics_are_of_the_points_that_count() -> None:
     late = Lateness("2026-11-20T12:00:00+08:00", days=2, percent=20)
-    glance = Glance(LAB)
+    glance = ClassSummary(LAB)
     for number in range(3):
         glance.take(replace(ALL_PASSED, student=f"s{number}", lateness=late if number else None))
     assert (glance.median, glance.raw_median, glance.full, glance.deducted) == (80, 100, 1, True)

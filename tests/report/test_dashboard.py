@@ -25,7 +25,7 @@ from autograder.course.records import (
     Student,
 )
 from autograder.report import class_summary, dashboard
-from autograder.report.class_summary import CELLS, Glance
+from autograder.report.class_summary import CELLS, ClassSummary
 from autograder.report.view import GLYPHS
 from autograder.report.write import OVERVIEW, class_files
 from tests.report import classes
@@ -87,7 +87,7 @@ def test_numbers_are_those_of_the_class() -> None:
     one = classes.lab(4, 2)
     outcomes = {0: (PASSED,) * 4, 1: (PASSED, PASSED, FAILED, Outcome.SKIPPED)}
     outcomes[2] = (Outcome.NOT_GRADED, PASSED, FAILED, FAILED)
-    glance = Glance(one)
+    glance = ClassSummary(one)
     for number in outcomes:
         glance.take(classes.hand_in(one, number, lambda n, check: outcomes[n][check]))
     assert (glance.count, glance.full, glance.human, glance.median) == (3, 1, 1, 75)
@@ -101,7 +101,7 @@ def test_numbers_are_those_of_the_class() -> None:
 def test_the_median_is_that_of_statistics(earned: list[int]) -> None:
     import statistics
 
-    glance = Glance(LAB)
+    glance = ClassSummary(LAB)
     glance.final.update(earned)
     glance.count = len(earned)
     assert glance.median == (statistics.median(earned) if earned else 0)
@@ -208,7 +208,7 @@ def test_memory_does_not_grow_with_the_class() -> None:
     one = classes.lab()
 
     def held(size: int) -> int:
-        glance = Glance(one)
+        glance = ClassSummary(one)
         tracemalloc.start()
         for number in range(size):
             glance.take(classes.hand_in(one, number, classes.mixed))
@@ -309,19 +309,19 @@ def test_a_sentence_that_is_cut_stays_whole_as_markup() -> None:
 
 
 def test_numbers_for_names_follow_no_alphabet() -> None:
-    glance = Glance(classes.lab(6))
+    glance = ClassSummary(classes.lab(6))
     for number in range(40):
         glance.take(classes.hand_in(glance.lab, number, classes.mixed))
     numbers = _numbers(glance)
     assert sorted(numbers) == list(range(1, 41)) and numbers != sorted(numbers)
-    other = Glance(glance.lab)
+    other = ClassSummary(glance.lab)
     for number in range(40):  # other files, other order: a name does not tell the number
         record = classes.hand_in(glance.lab, number, classes.mixed)
         other.take(replace(record, digests={"attention.py": f"other {number}"}))
     assert _numbers(other) != numbers
 
 
-def _numbers(glance: Glance) -> list[int]:
+def _numbers(glance: ClassSummary) -> list[int]:
     """In the order of ``class.json``."""
     return [glance.numbers()[person.student] for person in glance.people]
 

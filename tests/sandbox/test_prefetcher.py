@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from autograder.checks.expect import expect_close
-from autograder.checks.plan import Plan, Trial
+from autograder.checks.plan import CheckCase, Plan
 from autograder.course.records import CheckResult, Lab, Limits, Outcome
 from autograder.judge.runner import Runner
 from autograder.reference.cases import Case
 from autograder.sandbox import local, prefetcher
 from autograder.sandbox.links import Link, WorkerLost
-from autograder.sandbox.prefetcher import OutOfTurn, Question
+from autograder.sandbox.prefetcher import ForeseenRequest, OutOfTurn
 from autograder.sandbox.recording import KeepingTransport, KeptTransport
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Reply, Sources, WorkerTransport
@@ -80,20 +80,20 @@ def transport(recorder: Recorder) -> Iterator[WorkerTransport]:
     made.renew()
 
 
-def question(name: str, number: float = 3.0, *, fresh: bool = True) -> Question:
+def question(name: str, number: float = 3.0, *, fresh: bool = True) -> ForeseenRequest:
     student = Student(Nobody(), fresh=fresh)
     student.call(f"answer.{name}", Tensor.of(np.float32([number])))
     request, tensors, _ = student.packed()
-    return Question(request, tensors)
+    return ForeseenRequest(request, tensors)
 
 
-def expect(transport: WorkerTransport, *questions: Question, shared: bool = True) -> None:
+def expect(transport: WorkerTransport, *questions: ForeseenRequest, shared: bool = True) -> None:
     transport.ahead.expect((one, shared) for one in questions)
 
 
-def ask(transport: WorkerTransport, one: Question) -> Any:
+def ask(transport: WorkerTransport, one: ForeseenRequest) -> Any:
     """What a call gives, asked by a check that knows nothing of questions."""
-    again = Question(dict(one.request), dict(one.tensors))
+    again = ForeseenRequest(dict(one.request), dict(one.tensors))
     tree, tensors = transport.exchange(again.request, again.tensors)
     value = tree["values"][0]
     return tensors[value["$t"]].array.tolist() if isinstance(value, dict) else value
@@ -128,7 +128,7 @@ def test_what_no_channel_takes_at_once_follows_later(transport: WorkerTransport)
     for name in ("double", "square") * 4:
         student = Student(Nobody())
         student.call(f"answer.{name}", Tensor.of(big))
-        coming.append(Question(*student.packed()[:2]))
+        coming.append(ForeseenRequest(*student.packed()[:2]))
     expect(transport, *coming)
     answers = [ask(transport, one) for one in coming]
     assert answers[6] == (2 * big).tolist() and answers[7] == (big * big).tolist()
@@ -282,7 +282,7 @@ def plan_of(lab: Lab) -> Plan:
         path = f"{'side' if name == 'side' else 'answer'}.{name}"
         body = twice if name == "three" else once
         run = partial(body, path)
-        trials[check.name] = tuple(Trial(check.name, case, run) for case in cases)
+        trials[check.name] = tuple(CheckCase(check.name, case, run) for case in cases)
     return Plan(lab, trials)
 
 

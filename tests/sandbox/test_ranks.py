@@ -14,7 +14,7 @@ from autograder.course.records import Limits
 from autograder.sandbox import local as sandbox_local
 from autograder.sandbox.links import Budget, Starter, StudentError
 from autograder.sandbox.local import LocalTransport
-from autograder.sandbox.ranks import Each, Gang, Group, OutOfStep, RankLost, RankRaised
+from autograder.sandbox.ranks import Each, Group, OutOfStep, RankLost, RankRaised, RankWorkers
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Sources, WorkerTransport
 from autograder.wire.messages import Tensor
@@ -301,7 +301,7 @@ def test_what_a_rank_says_of_itself_is_checked(
     """A rank that speaks another language costs its group, and nothing else."""
 
     transport = WorkerTransport(start, Sources({"attention.py": SOURCE}), LIMITS)
-    gang = Gang(transport._begin, Budget(1, 5))
+    gang = RankWorkers(transport._begin, Budget(1, 5))
     gang.fill(1)
     liar = transport._begin()
     monkeypatch.setattr(liar, "finish", lambda: b"\x08" + bytes(7) + b"garbage!")

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 
 from autograder.checks.expect import cases
-from autograder.judge.hand_in import Watched, confirms, expect_equal_work
+from autograder.judge.hand_in import WatchedHandIn, confirms, expect_equal_work
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Dtype, Handle
 from autograder.wire.messages import Tensor
@@ -21,7 +21,7 @@ REPEATED = 2
 
 @confirms("test_decoding_rows")
 @cases("decoding")
-def confirm_decoding_rows(student: Watched, case: Case) -> None:
+def confirm_decoding_rows(student: WatchedHandIn, case: Case) -> None:
     """Steps after 8 tokens and after 1024 project the same, unless all are projected again."""
     most = max(BEFORE) + STEPS * REPEATED
     heads = {"wq": HEADS, "wk": KV_HEADS, "wv": KV_HEADS}

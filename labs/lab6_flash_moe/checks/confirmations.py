@@ -6,7 +6,12 @@ import numpy as np
 
 from autograder.checks.costs import measured
 from autograder.checks.expect import cases
-from autograder.judge.hand_in import Watched, confirms, expect_bytes_as_said, expect_equal_work
+from autograder.judge.hand_in import (
+    WatchedHandIn,
+    confirms,
+    expect_bytes_as_said,
+    expect_equal_work,
+)
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Result
 from autograder.wire.messages import Tensor
@@ -17,7 +22,7 @@ EXPERTS = (2, 64)
 BLOCKS = (256, 2048)
 
 
-def _flash(student: Watched, case: Case, q_times: int, kv_times: int) -> Result:
+def _flash(student: WatchedHandIn, case: Case, q_times: int, kv_times: int) -> Result:
     times = {"q": q_times, "k": kv_times, "v": kv_times}
     qkv = [Tensor.of(np.tile(case[name].array, (1, 1, n, 1))) for name, n in times.items()]
     return student.call("attention.flash_attention", *qkv, False, *BLOCKS, measure=0)
@@ -25,7 +30,7 @@ def _flash(student: Watched, case: Case, q_times: int, kv_times: int) -> Result:
 
 @confirms("test_flash_growth", "test_flash_cap")
 @cases("flash_cap")
-def confirm_flash_bytes(student: Watched, case: Case) -> None:
+def confirm_flash_bytes(student: WatchedHandIn, case: Case) -> None:
     """768 queries and 16384 keys: their table has 48 MiB, and a softmax the same again."""
     _flash(student, case, 1, 1)
     before = student.usage()
@@ -35,7 +40,7 @@ def confirm_flash_bytes(student: Watched, case: Case) -> None:
 
 @confirms("test_experts_flops", "test_experts_bytes")
 @cases("experts_cost")
-def confirm_experts(student: Watched, case: Case) -> None:
+def confirm_experts(student: WatchedHandIn, case: Case) -> None:
     """Each token has one expert of 2, then one of 64: the same work, unless all are computed.
 
     A copy of its expert for each of the 2048 tokens has 216 MiB.

@@ -15,11 +15,11 @@ from autograder.course import course_file, labfile
 from autograder.course.late import LateRules
 from autograder.course.records import ClassRecord, Lab, Student, ToldError
 from autograder.grading import hidden_cases, late, output_folder, shards
-from autograder.grading.options import Wanted, setup_of
+from autograder.grading.options import GradeRequest, setup_of
 from autograder.grading.run import ClassRun
 from autograder.grading.shards import ShardError
 from autograder.intake import attempts, roster
-from autograder.intake.attempts import Handed
+from autograder.intake.attempts import Attributed
 from autograder.intake.people import Directory, Enrolment, as_before
 from autograder.intake.tree import Entry
 from autograder.report import class_file
@@ -29,7 +29,7 @@ from autograder.report.terminal import remark
 from autograder.worker.jail import harden_parent
 
 
-def run(wanted: Wanted) -> int:
+def grade(request: GradeRequest) -> int:
     """Grade and write.
 
     Returns:
@@ -38,56 +38,58 @@ def run(wanted: Wanted) -> int:
         weak, 130 when it was interrupted.
     """
     harden_parent()  # the secret stands in this process, too
-    lab = labfile.load(labfile.find_lab(wanted.lab))
-    survey = intake.survey(wanted.submissions, lab, wanted.pattern)
+    lab = labfile.load(labfile.find_lab(request.lab))
+    survey = intake.survey(request.submissions, lab, request.pattern)
     for message in survey.remarks:
-        remark(wanted.language, message)
-    listed = roster.read(wanted.roster) if wanted.roster else ()
-    everyone = _identified(survey.entries, listed, wanted)
-    entries = attempts.last(everyone) if wanted.attempt == "last" else everyone
-    if wanted.dask:
-        _distributable(wanted)
-    if wanted.shard:
-        _fits(wanted)
-        entries = wanted.shard.own(entries)
-    if wanted.only:
-        entries = _only(entries, wanted, Enrolment(listed))
-    output_folder.apart(wanted.submissions, wanted.out)
-    with output_folder.claimed(wanted.out):
-        before = _before(wanted.out, lab) if wanted.only else None
+        remark(request.language, message)
+    listed = roster.read(request.roster) if request.roster else ()
+    everyone = _identified(survey.entries, listed, request)
+    entries = attempts.last(everyone) if request.attempt == "last" else everyone
+    if request.dask:
+        _distributable(request)
+    if request.shard:
+        _fits(request)
+        entries = request.shard.own(entries)
+    if request.only:
+        entries = _only(entries, request, Enrolment(listed))
+    output_folder.apart(request.submissions, request.out)
+    with output_folder.claimed(request.out):
+        before = _before(request.out, lab) if request.only else None
         if before is None:
             # A class that was graded without this roster had the ids of the download.
-            raw = () if wanted.shard else survey.entries
+            raw = () if request.shard else survey.entries
             present = {entry.student for entry in (*entries, *raw)}
-            output_folder.same_class(wanted.out, lab.name, present)
-        shards.forget(wanted.out)
+            output_folder.same_class(request.out, lab.name, present)
+        shards.forget(request.out)
         enrolment, remarks = Enrolment(listed), survey.remarks
         # Without a roster, whoever has handed in since the class was graded is missing no more.
         known = listed or (before.missing if before else ())
-        missing = roster.missing(known, everyone) if not wanted.shard else ()
-        there: list[Handed] = [*everyone, *(before.hand_ins if before else ())]
+        missing = roster.missing(known, everyone) if not request.shard else ()
+        there: list[Attributed] = [*everyone, *(before.hand_ins if before else ())]
         everybody = Directory(there, missing, enrolment)
-        rules = late.resolved(_rules(wanted, lab, before), everybody)
+        rules = late.resolved(_rules(request, lab, before), everybody)
         grading = ClassRun(
-            wanted, lab, entries, enrolment, missing, remarks, before, everyone, rules, everybody
+            request, lab, entries, enrolment, missing, remarks, before, everyone, rules, everybody
         )
-        _remember(wanted, lab.name)
+        _remember(request, lab.name)
         with _ending_by_sigterm_too():
             return grading.run()
 
 
-def _remember(wanted: Wanted, lab: str) -> None:
+def _remember(request: GradeRequest, lab: str) -> None:
     """Write down what the class is graded with, for whoever goes on with it."""
-    extensions = course_file.read(wanted.course).extensions if wanted.course else None
-    output_folder.write(wanted.out, setup_of(wanted, lab, extensions))
+    extensions = course_file.read(request.course).extensions if request.course else None
+    output_folder.write(request.out, setup_of(request, lab, extensions))
 
 
-def _identified(entries: Sequence[Entry], listed: Sequence[Student], wanted: Wanted) -> list[Entry]:
+def _identified(
+    entries: Sequence[Entry], listed: Sequence[Student], request: GradeRequest
+) -> list[Entry]:
     """The entries under the ids of the roster; without one, under those of the class before."""
     if listed:
         found = Enrolment(listed).identified(entries)
-    elif wanted.only and (wanted.out / "class.json").exists():
-        found = as_before(entries, class_file.read(wanted.out).hand_ins)
+    elif request.only and (request.out / "class.json").exists():
+        found = as_before(entries, class_file.read(request.out).hand_ins)
     else:
         return list(entries)
     return sorted(attempts.numbered(found), key=lambda entry: entry.student)
@@ -106,22 +108,22 @@ def _ending_by_sigterm_too() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _fits(wanted: Wanted) -> None:
+def _fits(request: GradeRequest) -> None:
     """See that the other options make sense for a shard.
 
     Raises:
         ShardError: one of them belongs to ``merge``, or the shards would not fit together.
     """
-    if not hidden_cases.given(wanted.secret_file):
+    if not hidden_cases.given(request.secret_file):
         raise ShardError(
             f"--shard: without --secret-file (or ${hidden_cases.VARIABLE}) every shard would draw "
             "other hidden cases; give all of them the same"
         )
-    if wanted.only:
+    if request.only:
         raise ShardError("--shard: --only names students by itself; leave one of the two away")
 
 
-def _distributable(wanted: Wanted) -> None:
+def _distributable(request: GradeRequest) -> None:
     """See that this can be graded on a cluster.
 
     Raises:
@@ -134,7 +136,7 @@ def _distributable(wanted: Wanted) -> None:
             "--dask：没有安装 distributed 包；请在集群的每台机器上运行 pip install distributed "
             "或 pip install -e '.[cluster]'",
         )
-    for option, given in (("--weights", wanted.weights), ("--keep-outputs", wanted.keep_outputs)):
+    for option, given in (("--weights", request.weights), ("--keep-outputs", request.keep_outputs)):
         if given:
             raise ToldError(
                 f"--dask: {option} works on files of one machine; grade without it, or with "
@@ -143,7 +145,7 @@ def _distributable(wanted: Wanted) -> None:
             )
 
 
-def _only(entries: Sequence[Entry], wanted: Wanted, enrolment: Enrolment) -> list[Entry]:
+def _only(entries: Sequence[Entry], request: GradeRequest, enrolment: Enrolment) -> list[Entry]:
     """The entries of the students of ``--only``; with all attempts where the best one counts.
 
     Raises:
@@ -151,27 +153,27 @@ def _only(entries: Sequence[Entry], wanted: Wanted, enrolment: Enrolment) -> lis
     """
     known = {entry.student: entry for entry in entries}
     everybody = Directory(entries, (), enrolment)
-    meant = {text: everybody.hand_in_of(text, "--only") for text in wanted.only}
-    absent = [text for text in wanted.only if meant[text] not in known]
+    meant = {text: everybody.hand_in_of(text, "--only") for text in request.only}
+    absent = [text for text in request.only if meant[text] not in known]
     if absent:
         raise ValueError(
             f"--only: no hand-in of {output_folder.named(absent)}; "
             f"there are {output_folder.named(sorted(known))}"
         )
     chosen = [known[student] for student in dict.fromkeys(meant.values())]
-    if wanted.attempt == "last":
+    if request.attempt == "last":
         return chosen
     whose = {attempts.people(entry) for entry in chosen}
     return [entry for entry in entries if attempts.people(entry) in whose]
 
 
-def _rules(wanted: Wanted, lab: Lab, before: ClassRecord | None) -> LateRules | None:
+def _rules(request: GradeRequest, lab: Lab, before: ClassRecord | None) -> LateRules | None:
     """About late hand-ins: of ``--course``, else of the class that this run goes on with."""
-    if wanted.course is not None:
-        return late.read(wanted.course, lab)
+    if request.course is not None:
+        return late.read(request.course, lab)
     if before is not None:
         return before.late_rules
-    return late.kept(wanted.out) if wanted.resume else None
+    return late.kept(request.out) if request.resume else None
 
 
 def _before(out: Path, lab: Lab) -> ClassRecord | None:

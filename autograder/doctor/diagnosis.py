@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from autograder.doctor.report import Diagnosis
 
 if TYPE_CHECKING:
-    from autograder.doctor.attacks import Finding
+    from autograder.doctor.attacks import AttackResult
     from autograder.doctor.verdict import Layers
 
 OLDEST_PYTHON = (3, 11)
@@ -73,7 +73,7 @@ def diagnose(language: str) -> Diagnosis:
     started = time.monotonic()
     facts = machine.facts()
     layers = verdict.layers()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AttackResult, ...] = ()
     not_tried = None
     try:
         layers, findings = _tried(layers)
@@ -96,7 +96,7 @@ def diagnose(language: str) -> Diagnosis:
     )
 
 
-def _tried(layers: Layers) -> tuple[Layers, tuple[Finding, ...]]:
+def _tried(layers: Layers) -> tuple[Layers, tuple[AttackResult, ...]]:
     """The layers as they bind around a real worker, and what the trials found.
 
     Raises:
