@@ -1,7 +1,8 @@
-"""The author's guide: the misconception that it shows works as it stands there."""
+"""The author's guide: what it shows works as it stands there, and what it names exists."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -41,3 +42,13 @@ def test_the_class_of_the_guide_is_that_of_lab_2() -> None:
     shown = re.findall(r'^(id|name\.en) = "(.*)"$', CLASS, flags=re.MULTILINE)
     assert [key for key, _ in shown] == ["id", "name.en"]
     assert CATALOGUE.classes[shown[0][1]].name.en == shown[1][1]
+
+
+def test_the_way_of_a_hand_in_names_what_is_there_and_is_short() -> None:
+    way = GUIDE.split("## The way of a hand-in\n")[1].split("\n## ")[0]
+    steps = re.findall(r"`(\w+/\w+\.py)`: `(\w+)`", way)
+    assert 30 < len(steps) and len({path for path, _ in steps}) <= 40
+    for path, name in steps:
+        tree = ast.parse((labfile.ROOT / "autograder" / path).read_text(encoding="utf-8"))
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        assert name in {x.name for x in tree.body if isinstance(x, kinds)}, (path, name)
