@@ -30,14 +30,7 @@ import torch
 from autograder.authoring.place import LabSources, read
 from autograder.checks.plan import Plan
 from autograder.course.labfile import ROOT
-from autograder.course.plain import (
-    finding_from_plain,
-    finding_to_plain,
-    message_from_plain,
-    message_to_plain,
-    result_from_plain,
-    result_to_plain,
-)
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import HandIn, Lab, Submission
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.fingerprints import WIDTH, Short, shortened
@@ -265,20 +258,11 @@ def _commit() -> str:
 
 
 def _to_plain(record: HandIn) -> dict[str, Any]:
-    return {
-        "results": [result_to_plain(result) for result in record.results],
-        "marks": [message_to_plain(mark) for mark in record.marks],
-        "findings": [finding_to_plain(finding) for finding in record.findings],
-    }
+    return {name: to_plain(getattr(record, name)) for name in ("results", "marks", "findings")}
 
 
 def _from_plain(name: str, raw: Mapping[str, Any]) -> HandIn:
-    return HandIn(
-        name,
-        tuple(result_from_plain(one) for one in raw["results"]),
-        marks=tuple(message_from_plain(one) for one in raw["marks"]),
-        findings=tuple(finding_from_plain(one) for one in raw["findings"]),
-    )
+    return from_plain(HandIn, {"student": name, **raw})
 
 
 def _verdicts(raw: Mapping[str, Any]) -> list[Any]:

@@ -1,90 +1,64 @@
-"""Results as plain JSON data, and back: between processes, and in ``class.json``."""
+"""Records as plain JSON data, and back: between processes, and in the files that we write."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
 
-from autograder.course.late import Extension, LateRules
-from autograder.course.records import (
-    Certainty,
-    CheckResult,
-    Finding,
-    Frame,
-    Message,
-    Misconception,
-    Outcome,
-    Text,
-)
+import msgspec
+
+from autograder.course.records import Message, Values
+
+_T = TypeVar("_T")
 
 
-def message_to_plain(message: Message) -> dict[str, Any]:
-    """``{"key": …, "values": {…}}``."""
-    values = {name: _value_out(value) for name, value in message.values.items()}
-    return {"key": message.key, "values": values}
+def to_plain(value: Any) -> Any:
+    """A record, or several of them, as objects, lists and scalars of JSON.
+
+    Of a path its name is left, no more. The values of a :class:`Message` are JSON scalars, lists,
+    objects, or marked: ``{"$tuple": [...]}``, ``{"$float": "nan" | "inf" | "-inf"}`` and
+    ``{"$pairs": [[key, value], ...]}``, an object whose keys JSON or these marks would confuse.
+    """
+    if isinstance(value, Message):
+        return {"key": value.key, "values": {k: _value_out(v) for k, v in value.values.items()}}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: to_plain(getattr(value, name)) for name in _names(type(value))}
+    if isinstance(value, (tuple, list)):
+        return [to_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {key: to_plain(one) for key, one in value.items()}
+    return value.name if isinstance(value, Path) else value
 
 
-def message_from_plain(raw: Mapping[str, Any]) -> Message:
-    """The inverse of :func:`message_to_plain`."""
-    return Message(raw["key"], {name: _value_in(value) for name, value in raw["values"].items()})
+def from_plain(kind: type[_T], data: Any) -> _T:
+    """The inverse of :func:`to_plain`; keys that ``kind`` does not have are left out.
+
+    Raises:
+        ValueError: the data does not fit the types of ``kind``; says what, and where.
+    """
+    try:
+        return msgspec.convert(data, kind, dec_hook=_special)
+    except (msgspec.ValidationError, RecursionError, OverflowError) as error:
+        raise ValueError(str(error)) from None
 
 
-def result_to_plain(result: CheckResult) -> dict[str, Any]:
-    """One check's result, as it stands in ``class.json``."""
-    return {
-        "check": result.check,
-        "outcome": result.outcome.value,
-        "message": None if result.message is None else message_to_plain(result.message),
-        "hidden": result.hidden,
-        "case": result.case,
-        "prints": result.prints,
-        "frames": [vars(frame).copy() for frame in result.frames],
-    }
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
-def result_from_plain(raw: Mapping[str, Any]) -> CheckResult:
-    """The inverse of :func:`result_to_plain`."""
-    return CheckResult(
-        check=raw["check"],
-        outcome=Outcome(raw["outcome"]),
-        message=None if raw["message"] is None else message_from_plain(raw["message"]),
-        hidden=raw["hidden"],
-        case=raw["case"],
-        prints=raw["prints"],
-        frames=tuple(Frame(**frame) for frame in raw["frames"]),
-    )
-
-
-def finding_to_plain(finding: Finding) -> dict[str, Any]:
-    """One finding, as it stands in ``class.json``."""
-    return {
-        "exercises": list(finding.exercises),
-        "certainty": finding.certainty.value,
-        "misconceptions": [asdict(one) for one in finding.misconceptions],
-        "either": finding.either,
-        "checks": list(finding.checks),
-        "known": [message_to_plain(message) for message in finding.known],
-    }
-
-
-def finding_from_plain(raw: Mapping[str, Any]) -> Finding:
-    """The inverse of :func:`finding_to_plain`."""
-    return Finding(
-        exercises=tuple(raw["exercises"]),
-        certainty=Certainty(raw["certainty"]),
-        misconceptions=tuple(misconception_from_plain(one) for one in raw["misconceptions"]),
-        either=raw["either"],
-        checks=tuple(raw["checks"]),
-        known=tuple(message_from_plain(message) for message in raw["known"]),
-    )
-
-
-def misconception_from_plain(raw: Mapping[str, Any]) -> Misconception:
-    """The words for a mistake, from what ``dataclasses.asdict`` makes of them."""
-    texts = {key: Text(**raw[key]) for key in ("name", "sees", "hint", "section")}
-    return Misconception(**{**raw, **texts})
+def _special(kind: type, raw: Any) -> Any:
+    if kind is Values and isinstance(raw, dict):
+        return Values(  # type: ignore[abstract, call-arg]
+            {name: _value_in(value) for name, value in raw.items()}
+        )
+    if kind is Path and isinstance(raw, str):
+        return Path(raw)
+    raise ValueError(f"Expected `{kind.__name__}`, got `{type(raw).__name__}`")
 
 
 def _value_out(value: Any) -> Any:
@@ -115,22 +89,3 @@ def _value_in(value: Any) -> Any:
     if "$pairs" in value:
         return {_value_in(key): _value_in(item) for key, item in value["$pairs"]}
     return {key: _value_in(item) for key, item in value.items()}
-
-
-def late_rules_to_plain(rules: LateRules | None) -> dict[str, Any] | None:
-    """The rules as they stand in ``class.json``."""
-    if rules is None:
-        return None
-    return {**asdict(rules), "extensions": [asdict(one) for one in rules.extensions]}
-
-
-def late_rules_from_plain(data: Mapping[str, Any] | None) -> LateRules | None:
-    """The inverse of :func:`late_rules_to_plain`.
-
-    Raises:
-        LookupError, TypeError: it is damaged.
-    """
-    if data is None:
-        return None
-    listed = tuple(Extension(**one) for one in data["extensions"])
-    return LateRules(**{**data, "extensions": listed})

@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from autograder.course.late import Lateness, LateRules
+from autograder.course.late import Count, Lateness, LateRules, Number
+
+if TYPE_CHECKING:
+    Values = Mapping[str, Any]
+else:
+
+    class Values(dict):
+        """The values of a message, told from other objects when they are read from a file."""
+
 
 # Words in both languages: texts as they are, and messages that are rendered later.
 
@@ -46,7 +54,7 @@ class Message:
     """A sentence as a key and its values, so that it renders in either language later."""
 
     key: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
 
 
 # What diagnosis says: the words for a known mistake, and what was found in a hand-in.
@@ -141,7 +149,7 @@ class Check:
     name: str
     exercise: str
     family: str
-    points: int
+    points: Count
     title: Text
     needs: tuple[str, ...] = ()
     fresh: bool = False
@@ -172,11 +180,11 @@ class Limits:
     one needs a hundredth of it.
     """
 
-    cpu_seconds: float = 2.0
-    wall_seconds: float = 20.0
-    memory_mib: int = 1024
-    lost_workers: int = 3
-    hand_in_seconds: float = 120.0
+    cpu_seconds: Number = 2.0
+    wall_seconds: Number = 20.0
+    memory_mib: Count = 1024
+    lost_workers: Count = 3
+    hand_in_seconds: Number = 120.0
 
 
 @dataclass(frozen=True)
@@ -214,7 +222,7 @@ class Frame:
     """One line of a student's traceback."""
 
     file: str
-    line: int
+    line: Count
     function: str
     text: str
 
@@ -296,7 +304,7 @@ class Origin:
     students: tuple[Student, ...] = ()
     submitted_at: str = ""
     late: bool | None = None
-    attempt: int = 1
+    attempt: Count = 1
 
 
 @dataclass(frozen=True)
@@ -326,11 +334,11 @@ class Override:
 
     student: str
     check: str
-    points: float | None
+    points: Number | None
     reason: str
     by: str
     exercise: str = ""
-    bonus: float = 0
+    bonus: Number = 0
     looked_at: bool = False
 
 
@@ -398,8 +406,8 @@ class ClassRecord:
     isolation: Isolation
     versions: Mapping[str, str]
     hand_ins: Sequence[HandIn]
-    hidden_cases: int = 0
-    public_cases: int = 0
+    hidden_cases: Count = 0
+    public_cases: Count = 0
     missing: tuple[Student, ...] = ()  # on the roster, but without a hand-in
     late_rules: LateRules | None = None  # of the course file, where there was one
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from autograder.course import suggestions
-from autograder.course.plain import misconception_from_plain
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import Misconception
 from autograder.diagnosis import items
 from autograder.diagnosis.fingerprints import Fingerprints
@@ -59,7 +59,7 @@ def dump(bank: Bank) -> bytes:
     tree = {
         "made_of": bank.made_of,
         "exercises": exercises,
-        "classes": [asdict(known) for known in bank.classes.values()],
+        "classes": to_plain(list(bank.classes.values())),
         "courses": {name: items.to_plain(course) for name, course in bank.courses.items()},
     }
     return zlib.compress(pack(tree, tensors), 9)
@@ -78,7 +78,7 @@ def load(path: Path) -> Bank:
         tree, tensors = unpack(zlib.decompress(path.read_bytes()), MAX_REQUEST)
         return Bank(
             {name: _prints(name, raw, tensors) for name, raw in tree["exercises"].items()},
-            {raw["id"]: misconception_from_plain(raw) for raw in tree["classes"]},
+            {one.id: one for one in from_plain(list[Misconception], tree["classes"])},
             str(tree["made_of"]),
             {name: items.from_plain(raw) for name, raw in tree["courses"].items()},
         )

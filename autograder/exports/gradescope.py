@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.course.labfile import verify
 from autograder.course.late import LateRules
 from autograder.course.messages import render
-from autograder.course.plain import late_rules_from_plain, late_rules_to_plain
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import ClassRecord, HandIn, Lab, Message, Origin, Student
 from autograder.course.score import final_of, late_penalty_of, score_of
 from autograder.exports.junit import CheckLine, check_lines, prints_of, title_of
@@ -225,9 +224,7 @@ class Settings:
 
 def settings_text(settings: Settings) -> str:
     """The file's text."""
-    told = {"lab": settings.lab, "language": settings.language, "least": settings.least}
-    rules = late_rules_to_plain(settings.rules)
-    return json.dumps({**told, "rules": rules}, indent=1) + "\n"
+    return json.dumps(to_plain(settings), indent=1) + "\n"
 
 
 def read_settings(path: Path) -> Settings:
@@ -237,12 +234,8 @@ def read_settings(path: Path) -> Settings:
         ValueError: absent or damaged; the text names the file and the mend.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        rules = late_rules_from_plain(told["rules"])
-        settings = Settings(told["lab"], told["language"], told["least"], rules)
-        verify(settings)
-        return settings
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        return from_plain(Settings, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path}: {error}; export the autograder again") from None
 
 

@@ -25,8 +25,8 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.scheduler import KilledWorker
 
 from autograder.course import labfile
-from autograder.course.plain import message_from_plain, message_to_plain
-from autograder.course.records import HandIn, Isolation, Lab, Origin, Student, Submission
+from autograder.course.plain import from_plain, to_plain
+from autograder.course.records import HandIn, Isolation, Lab, Submission
 from autograder.grading import journal, shards
 from autograder.grading.engine import Engine, ungraded
 from autograder.grading.judge_process import EngineError, Options, versions
@@ -175,29 +175,12 @@ def _told(work: Callable[[Grader], dict[str, Any]]) -> dict[str, Any]:
 
 def chunk_of(submissions: list[Submission]) -> str:
     """Hand-ins as JSON text."""
-    plain = [
-        {
-            "student": one.student,
-            "files": dict(one.files),
-            "notes": [message_to_plain(note) for note in one.notes],
-            "problems": {name: message_to_plain(m) for name, m in one.problems.items()},
-            "origin": asdict(one.origin),
-        }
-        for one in submissions
-    ]
-    return json.dumps(plain)
+    return json.dumps(to_plain(submissions))
 
 
 def submissions_of(chunk: str) -> list[Submission]:
     """The inverse of :func:`chunk_of`."""
-    found = []
-    for one in json.loads(chunk):
-        students = tuple(Student(**student) for student in one["origin"]["students"])
-        origin = Origin(**{**one["origin"], "students": students})
-        notes = tuple(message_from_plain(note) for note in one["notes"])
-        problems = {name: message_from_plain(m) for name, m in one["problems"].items()}
-        found.append(Submission(one["student"], one["files"], notes, problems, origin))
-    return found
+    return from_plain(list[Submission], json.loads(chunk))
 
 
 def records_of(text: str) -> list[HandIn]:

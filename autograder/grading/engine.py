@@ -13,12 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autograder.course.plain import (
-    finding_from_plain,
-    message_from_plain,
-    message_to_plain,
-    result_from_plain,
-)
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import (
     CheckResult,
     HandIn,
@@ -180,7 +175,7 @@ class Engine:
                 "hand_in": submission.student,
                 "files": dict(submission.files),
                 "paths": {name: str(Path(folder, name)) for name in submission.files},
-                "problems": {n: message_to_plain(m) for n, m in submission.problems.items()},
+                "problems": to_plain(submission.problems),
                 "order": order_of(self._options.order_seed, submission.student),
                 "checks": self._checks,
                 "replay": self._options.replay and not self._options.kept,
@@ -191,10 +186,9 @@ class Engine:
         )
 
     def _hand_in(self, submission: Submission, record: Mapping[str, Any]) -> HandIn:
-        marks = tuple(message_from_plain(raw) for raw in record["marks"])
-        results = tuple(result_from_plain(raw) for raw in record["results"])
-        recognised = tuple(finding_from_plain(raw) for raw in record["findings"])
-        return replace(_record(submission, results, marks), findings=recognised)
+        found = from_plain(HandIn, {"student": submission.student, **record})
+        own = _record(submission, found.results, found.marks)
+        return replace(own, findings=found.findings)
 
 
 def ungraded(lab: Lab, submission: Submission, why: str) -> HandIn:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from autograder.course.atomic import write_atomic
 from autograder.course.labfile import ROOT
-from autograder.course.plain import message_to_plain
+from autograder.course.plain import to_plain
 from autograder.course.records import CheckResult, HandIn, Lab, LazyHandIns, Submission
 from autograder.grading.judge_process import banks
 from autograder.report.class_file import hand_in_from_plain, hand_in_to_plain
@@ -109,14 +107,7 @@ class Journal:
         return self._folder / file_name(student)
 
     def _key(self, submission: Submission) -> str:
-        content: dict[str, Any] = {
-            "student": submission.student,
-            "files": dict(submission.files),
-            "notes": [message_to_plain(note) for note in submission.notes],
-            "problems": {n: message_to_plain(m) for n, m in submission.problems.items()},
-            "origin": asdict(submission.origin),
-        }
-        text = json.dumps(content, sort_keys=True)
+        text = json.dumps(to_plain(submission), sort_keys=True)
         return hashlib.sha256(self._context + text.encode()).hexdigest()
 
 

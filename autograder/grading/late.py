@@ -8,9 +8,8 @@ from pathlib import Path
 
 from autograder.course import course_file
 from autograder.course.atomic import write_atomic
-from autograder.course.labfile import verify
 from autograder.course.late import LateRules
-from autograder.course.plain import late_rules_from_plain, late_rules_to_plain
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import Lab
 from autograder.intake import extensions
 from autograder.intake.people import Directory
@@ -53,7 +52,7 @@ def keep(out: Path, rules: LateRules | None) -> None:
     if rules is None:
         (out / NAME).unlink(missing_ok=True)
     else:
-        write_atomic(out / NAME, json.dumps(late_rules_to_plain(rules), ensure_ascii=False))
+        write_atomic(out / NAME, json.dumps(to_plain(rules), ensure_ascii=False))
 
 
 def kept(out: Path) -> LateRules | None:
@@ -64,11 +63,8 @@ def kept(out: Path) -> LateRules | None:
     """
     path = out / NAME
     try:
-        rules = late_rules_from_plain(json.loads(path.read_text(encoding="utf-8")))
-        if rules is not None:
-            verify(rules)
-        return rules
+        return from_plain(LateRules, json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    except (ValueError, LookupError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         raise ValueError(f"{path}: damaged; give --course again") from None

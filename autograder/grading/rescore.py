@@ -13,8 +13,16 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from autograder.course import course_file, labfile
-from autograder.course.plain import message_from_plain
-from autograder.course.records import CheckResult, ClassRecord, HandIn, Lab, Override, Submission
+from autograder.course.plain import from_plain
+from autograder.course.records import (
+    CheckResult,
+    ClassRecord,
+    HandIn,
+    Lab,
+    Message,
+    Override,
+    Submission,
+)
 from autograder.grading import hidden_cases, late, output_folder, overrides
 from autograder.grading.engine import Engine, digests, kept_name, order_of
 from autograder.grading.journal import FinishedHandIns
@@ -221,7 +229,7 @@ def _submissions(kept: Iterable[str], folder: Path) -> Iterator[Submission]:
             told = KeptTransport(folder / kept_name(student)).hand_in
         except (OSError, ValueError):
             continue  # its results stay as they are, and it is named
-        problems = {name: message_from_plain(raw) for name, raw in told["problems"].items()}
+        problems = from_plain(dict[str, Message], told["problems"])
         yield Submission(student, told["files"], (), problems)
 
 

@@ -13,20 +13,13 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from autograder.course.atomic import write_atomic
-from autograder.course.labfile import verify
-from autograder.course.late import LateRules
-from autograder.course.plain import (
-    late_rules_from_plain,
-    late_rules_to_plain,
-    message_from_plain,
-    message_to_plain,
-)
-from autograder.course.records import Isolation, Lab, Message, Origin, Student
+from autograder.course.late import Count, LateRules
+from autograder.course.plain import from_plain, to_plain
+from autograder.course.records import Isolation, Lab, Message, Origin
 from autograder.grading import hidden_cases, journal
 from autograder.grading.engine import kept_name
 from autograder.intake.attempts import people
@@ -45,8 +38,8 @@ class ShardError(ValueError):
 class Shard:
     """The ``number``-th of ``count`` shards, counted from 1."""
 
-    number: int
-    count: int
+    number: Count
+    count: Count
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
@@ -102,8 +95,8 @@ class Part:
     attempt: str
     versions: Mapping[str, str]
     isolation: Isolation
-    hidden_cases: int
-    public_cases: int
+    hidden_cases: Count
+    public_cases: Count
     graded: tuple[str, ...]
     handed: tuple[Participant, ...]
     remarks: tuple[Message, ...]
@@ -120,7 +113,7 @@ def digest_of_source(entries: Sequence[Entry]) -> str:
     """Hash of who handed in, and when; not of where the folder lies, nor of the files' text."""
     state = hashlib.sha256()
     for entry in entries:
-        told = [entry.student, asdict(entry.origin), [message_to_plain(n) for n in entry.notes]]
+        told = to_plain([entry.student, entry.origin, entry.notes])
         state.update(json.dumps(told, sort_keys=True).encode())
     return state.hexdigest()
 
@@ -132,12 +125,7 @@ def forget(out: Path) -> None:
 
 def write(out: Path, part: Part) -> None:
     """Write ``OUT/shard.json``. Raises OSError."""
-    data = {"schema": SCHEMA, "version": VERSION, **asdict(part)}
-    for key in ("no_weights", "remarks"):
-        data.pop(key)
-    data["no_weights"] = message_to_plain(part.no_weights)
-    data["late_rules"] = late_rules_to_plain(part.late_rules)
-    data["remarks"] = [message_to_plain(message) for message in part.remarks]
+    data = {"schema": SCHEMA, "version": VERSION, **to_plain(part)}
     write_atomic(out / NAME, json.dumps(data) + "\n", durable=True)
 
 
@@ -160,32 +148,10 @@ def read(out: Path) -> Part:
     try:
         if (data["schema"], data["version"]) != (SCHEMA, VERSION):
             raise ValueError(f"{data['schema']} {data['version']}")
-        part = _part(data)
-        verify(part)
-        return part
+        return from_plain(Part, data)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         text = f"{type(error).__name__}: {error}"[:200]
         raise ShardError(f"{path}: damaged, or of another release ({text}); grade again") from None
-
-
-def _part(data: Mapping[str, Any]) -> Part:
-    plain = {name: value for name, value in data.items() if name not in ("schema", "version")}
-    isolation = plain.pop("isolation")
-    return Part(
-        shard=Shard(**plain.pop("shard")),
-        isolation=Isolation(isolation["level"], tuple(isolation["layers"]), isolation["worker"]),
-        graded=tuple(plain.pop("graded")),
-        handed=tuple(_handed(one) for one in plain.pop("handed")),
-        remarks=tuple(message_from_plain(one) for one in plain.pop("remarks")),
-        no_weights=message_from_plain(plain.pop("no_weights")),
-        late_rules=late_rules_from_plain(plain.pop("late_rules", None)),
-        **plain,
-    )
-
-
-def _handed(data: Mapping[str, Any]) -> Participant:
-    students = tuple(Student(**one) for one in data["origin"]["students"])
-    return Participant(data["student"], Origin(**{**data["origin"], "students": students}))
 
 
 # What parts of one grading have in common: the field, how it is called, and the mend.

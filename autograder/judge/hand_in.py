@@ -11,12 +11,7 @@ import pytest
 
 from autograder.checks.expect import CheckFailed
 from autograder.checks.plan import CheckCase, Plan
-from autograder.course.plain import (
-    finding_to_plain,
-    message_from_plain,
-    message_to_plain,
-    result_to_plain,
-)
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import CheckResult, Message, Outcome, Text
 from autograder.judge import marks, outcomes
 from autograder.judge.diagnose import Known, findings
@@ -239,7 +234,7 @@ def grade_hand_in(
     """
     lab = plan.lab
     plan = plan.shuffled(request["order"])
-    problems = {name: message_from_plain(raw) for name, raw in request["problems"].items()}
+    problems = from_plain(dict[str, Message], request["problems"])
     sources = Sources(request["files"], request["paths"], lab.given)
     worker = WorkerTransport(start, sources, lab.limits)
     transport: WorkerTransport | KeepingTransport | KeptTransport = worker
@@ -276,10 +271,4 @@ def grade_hand_in(
         return {"no_worker": str(error)}
     finally:
         worker.renew()
-    return {
-        "record": {
-            "results": [result_to_plain(result) for result in results],
-            "marks": [message_to_plain(mark) for mark in found],
-            "findings": [finding_to_plain(one) for one in recognised],
-        }
-    }
+    return {"record": to_plain({"results": results, "marks": found, "findings": recognised})}

@@ -10,7 +10,7 @@ late_rules (see ``autograder/course/late.py``)
     ``student``, ``due``, ``reason``, ``handed_in``).
 lab
     ``name``, ``folder`` (its name only), ``title``, ``files``, ``given``, ``forbidden``,
-    ``feedback`` (how much of a mistake reports tell),
+    ``folders``, ``feedback`` (how much of a mistake reports tell),
     ``limits`` (``cpu_seconds``, ``wall_seconds``, ``hand_in_seconds`` in s, ``memory_mib`` in MiB,
     ``lost_workers``),
     ``points``, ``exercises``. A text is ``{"en": str, "zh": str}`` everywhere.
@@ -24,8 +24,9 @@ hand-in
     ``final``: earned less the penalty), ``needs_human``,
     ``notes`` and ``marks`` (messages), ``digests`` (file to hash), ``results``, ``origin``
     (``name``, ``students``, ``submitted_at``, ``late``, ``attempt``), ``overrides`` (each
-    ``check``, ``exercise``, ``points`` (in halves, or null), ``bonus`` (below 0: a penalty),
-    ``looked_at``, ``reason``, ``by``; one without check and exercise is on the whole hand-in),
+    ``student``, ``check``, ``exercise``, ``points`` (in halves, or null), ``bonus`` (below 0: a
+    penalty), ``looked_at``, ``reason``, ``by``; one without check and exercise is on the whole
+    hand-in),
     ``findings`` (may be absent), ``lateness`` (``due``, ``extended``, ``days``, ``percent``,
     ``closed``, ``why``, ``told_by_hand``; null or absent where the lab has no due time).
 finding (what diagnosis makes of exercises that failed)
@@ -51,35 +52,16 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
-from autograder.course.labfile import verify
-from autograder.course.late import Lateness
-from autograder.course.plain import (
-    finding_from_plain,
-    finding_to_plain,
-    late_rules_from_plain,
-    late_rules_to_plain,
-    message_from_plain,
-    message_to_plain,
-    result_from_plain,
-    result_to_plain,
-)
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import (
-    Check,
     ClassRecord,
-    Exercise,
     HandIn,
-    Isolation,
     Lab,
     LazyHandIns,
-    Limits,
-    Origin,
-    Override,
-    Student,
-    Text,
 )
 from autograder.course.score import final_of, late_penalty_of, needs_human, score_of
 from autograder.report.class_summary import look
@@ -91,15 +73,12 @@ VERSION = 1
 
 def to_json(record: ClassRecord) -> dict[str, Any]:
     """The record as dicts, lists and JSON scalars."""
+    head = {"schema": SCHEMA, "version": VERSION, "lab": lab_to_plain(record.lab)}
+    own = ("isolation", "versions", "missing", "late_rules")
     return {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "lab": lab_to_plain(record.lab),
-        "isolation": _plain(record.isolation),
-        "versions": dict(record.versions),
+        **head,
+        **{name: to_plain(getattr(record, name)) for name in own},
         "cases": {"public": record.public_cases, "hidden": record.hidden_cases},
-        "missing": [asdict(student) for student in record.missing],
-        "late_rules": late_rules_to_plain(record.late_rules),
         "hand_ins": [hand_in_to_plain(record.lab, hand_in) for hand_in in record.hand_ins],
     }
 
@@ -158,149 +137,49 @@ def from_json(data: Mapping[str, Any]) -> ClassRecord:
         raise ValueError(
             f"class.json: version is {found}, expected {VERSION}; grade again with this release"
         )
-    where = "lab"
+    where = "the top level"
     try:
-        lab = _lab_in(data["lab"])
-        where = "isolation"
-        isolation = data["isolation"]
+        cases = {f"{kind}_cases": data["cases"][kind] for kind in ("hidden", "public")}
+        record = from_plain(ClassRecord, {**data, **cases, "hand_ins": ()})
         hand_ins = []
         for index, entry in enumerate(data["hand_ins"]):
             where = f"hand_ins[{index}]"
             hand_ins.append(hand_in_from_plain(entry))
-        where = "the top level"
-        record = ClassRecord(
-            lab=lab,
-            isolation=Isolation(
-                isolation["level"], tuple(isolation["layers"]), isolation["worker"]
-            ),
-            versions=dict(data["versions"]),
-            hand_ins=tuple(hand_ins),
-            hidden_cases=data["cases"]["hidden"],
-            public_cases=data["cases"]["public"],
-            missing=tuple(Student(**student) for student in data.get("missing", ())),
-            late_rules=late_rules_from_plain(data.get("late_rules")),
-        )
-        verify(replace(record, hand_ins=()))  # those have been looked at, one by one
-        return record
+        return replace(record, hand_ins=tuple(hand_ins))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         text = f"{type(error).__name__}: {error}"[:200]
         raise ValueError(f"class.json: damaged in {where} ({text}); grade again") from None
 
 
-def _plain(record: Any) -> dict[str, Any]:
-    """A flat dataclass as a dict, tuples as lists."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(record).items()
-    }
-
-
 def lab_to_plain(lab: Lab) -> dict[str, Any]:
     """A lab as it stands in ``class.json``."""
-    return {
-        "name": lab.name,
-        "folder": lab.folder.name,
-        "title": asdict(lab.title),
-        "files": list(lab.files),
-        "given": list(lab.given),
-        "forbidden": list(lab.forbidden),
-        "feedback": lab.feedback,
-        "limits": asdict(lab.limits),
-        "points": lab.points,
-        "exercises": [
-            {
-                "id": exercise.id,
-                "file": exercise.file,
-                "title": asdict(exercise.title),
-                "hint": asdict(exercise.hint),
-                "points": exercise.points,
-                "checks": [_plain(check) for check in exercise.checks],
-            }
-            for exercise in lab.exercises
-        ],
-    }
-
-
-def _lab_in(data: Mapping[str, Any]) -> Lab:
-    exercises = tuple(
-        Exercise(
-            id=exercise["id"],
-            file=exercise["file"],
-            title=Text(**exercise["title"]),
-            hint=Text(**exercise["hint"]),
-            checks=tuple(_check_in(check) for check in exercise["checks"]),
-        )
-        for exercise in data["exercises"]
-    )
-    return Lab(
-        name=data["name"],
-        folder=Path(data["folder"]),
-        title=Text(**data["title"]),
-        files=tuple(data["files"]),
-        given=tuple(data["given"]),
-        forbidden=tuple(data["forbidden"]),
-        feedback=data.get("feedback", "name"),
-        limits=Limits(**data["limits"]),
-        exercises=exercises,
-    )
-
-
-def _check_in(data: Mapping[str, Any]) -> Check:
-    changed = {"title": Text(**data["title"]), "needs": tuple(data["needs"])}
-    return Check(**{**data, **changed})
+    exercises = [{**to_plain(one), "points": one.points} for one in lab.exercises]
+    return {**to_plain(lab), "points": lab.points, "exercises": exercises}
 
 
 def hand_in_to_plain(lab: Lab, hand_in: HandIn) -> dict[str, Any]:
     """One hand-in as it stands in ``class.json``."""
     score = score_of(lab, hand_in)
-    return {
-        "student": hand_in.student,
-        "score": {
-            **asdict(score),
-            "undecided": score.undecided,
-            "late_penalty": late_penalty_of(lab, hand_in),
-            "final": final_of(lab, hand_in),
-        },
-        "needs_human": needs_human(lab, hand_in),
-        "notes": [message_to_plain(note) for note in hand_in.notes],
-        "marks": [message_to_plain(mark) for mark in hand_in.marks],
-        "digests": dict(hand_in.digests),
-        "results": [result_to_plain(result) for result in hand_in.results],
-        "origin": asdict(hand_in.origin),
-        "overrides": [
-            {name: value for name, value in asdict(one).items() if name != "student"}
-            for one in hand_in.overrides
-        ],
-        "findings": [finding_to_plain(finding) for finding in hand_in.findings],
-        "lateness": None if hand_in.lateness is None else asdict(hand_in.lateness),
+    derived = {
+        **to_plain(score),
+        "undecided": score.undecided,
+        "late_penalty": late_penalty_of(lab, hand_in),
+        "final": final_of(lab, hand_in),
     }
+    return {**to_plain(hand_in), "score": derived, "needs_human": needs_human(lab, hand_in)}
 
 
 def hand_in_from_plain(data: Mapping[str, Any]) -> HandIn:
     """The inverse of :func:`hand_in_to_plain`.
 
     Raises:
-        LookupError, TypeError, ValueError, AttributeError: it is damaged.
+        ValueError: it is damaged.
     """
-    origin = dict(data.get("origin", {}))
-    origin["students"] = tuple(Student(**student) for student in origin.get("students", ()))
-    late = data.get("lateness")
-    try:
-        hand_in = HandIn(
-            student=data["student"],
-            results=tuple(result_from_plain(result) for result in data["results"]),
-            notes=tuple(message_from_plain(note) for note in data["notes"]),
-            marks=tuple(message_from_plain(mark) for mark in data["marks"]),
-            digests=dict(data["digests"]),
-            origin=Origin(**origin),
-            overrides=tuple(Override(data["student"], **one) for one in data.get("overrides", ())),
-            findings=tuple(finding_from_plain(one) for one in data.get("findings", ())),
-            lateness=None if late is None else Lateness(**late),
-        )
-    except (RecursionError, OverflowError) as error:
-        raise ValueError(str(error)) from None
-    verify(hand_in)
-    return hand_in
+    overrides = data.get("overrides", ()) if isinstance(data, Mapping) else ()
+    if isinstance(overrides, list) and all(isinstance(one, dict) for one in overrides):
+        # Older releases left the student out.
+        data = {**data, "overrides": [{"student": data.get("student"), **one} for one in overrides]}
+    return from_plain(HandIn, data)
 
 
 # ``class.json`` read one hand-in at a time, so that a large class needs no large memory.

@@ -47,7 +47,7 @@ def test_the_class_of_the_guide_is_that_of_lab_2() -> None:
 def test_the_way_of_a_hand_in_names_what_is_there_and_is_short() -> None:
     way = GUIDE.split("## The way of a hand-in\n")[1].split("\n## ")[0]
     steps = re.findall(r"`(\w+/\w+\.py)`: `(\w+)`", way)
-    assert 30 < len(steps) and len({path for path, _ in steps}) <= 40
+    assert len(steps) > 30 and len({path for path, _ in steps}) <= 40
     for path, name in steps:
         tree = ast.parse((labfile.ROOT / "autograder" / path).read_text(encoding="utf-8"))
         kinds = (ast.FunctionDef, ast.ClassDef)

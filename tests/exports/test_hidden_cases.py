@@ -11,7 +11,7 @@ import pytest
 from autograder.checks.costs import expect_flops, measured
 from autograder.checks.expect import expect_most
 from autograder.checks.plan import CheckCase, Plan
-from autograder.course.plain import result_from_plain
+from autograder.course.plain import from_plain
 from autograder.course.records import (
     LANGUAGES,
     CheckResult,
@@ -121,6 +121,6 @@ def test_a_hidden_result_cannot_hold_a_value(outcome: Outcome) -> None:
             "message": {"key": key, "values": values}, "prints": f"{MARKER}", "frames": [],
         }  # fmt: skip
         made = CheckResult("a", outcome, Message(key, values), hidden=True, prints=f"{MARKER}")
-        for result in (made, result_from_plain(raw)):
+        for result in (made, from_plain(CheckResult, raw)):
             assert str(MARKER) not in repr(result)
             assert result.message is not None

@@ -19,7 +19,7 @@ from unittest import mock
 
 from autograder import intake
 from autograder.course.messages import render
-from autograder.course.plain import message_from_plain, message_to_plain
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import LANGUAGES, Message, Submission
 from autograder.intake import layout
 from autograder.report import escape
@@ -142,5 +142,5 @@ def _rendered(message: Message) -> None:
     for language in LANGUAGES:
         shown = sentence(message, language, escape.line)
         assert shown.encode() and "\n" not in shown and "release has no words" not in shown
-    plain = json.dumps(message_to_plain(message))
-    assert json.dumps(message_to_plain(message_from_plain(json.loads(plain)))) == plain
+    plain = json.dumps(to_plain(message))
+    assert json.dumps(to_plain(from_plain(Message, json.loads(plain)))) == plain

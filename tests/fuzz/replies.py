@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from autograder.course.messages import render
-from autograder.course.plain import result_from_plain, result_to_plain
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import (
     LANGUAGES,
     CheckResult,
@@ -208,10 +208,10 @@ def _understood(result: CheckResult, reply: bytes) -> None:
 
 def shown(result: CheckResult, lab: Lab) -> None:
     """The result travels as JSON, and stands in every report in both languages."""
-    text = json.dumps(result_to_plain(result), allow_nan=False)
+    text = json.dumps(to_plain(result), allow_nan=False)
     assert len(text) < MAX_PLAIN
-    again = result_from_plain(json.loads(text))
-    assert json.dumps(result_to_plain(again), allow_nan=False) == text
+    again = from_plain(CheckResult, json.loads(text))
+    assert json.dumps(to_plain(again), allow_nan=False) == text
     if result.message is not None:
         assert all(render(result.message, language).strip() for language in LANGUAGES)
     hand_in = HandIn("student", (again,))
