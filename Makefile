@@ -1,5 +1,5 @@
 # qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
-# Variables: LAB=2  K=rotary  PROMPT="Call me"  LAB_LANG=zh
+# Variables: LAB=2  K=rotary  PROMPT="Call me"  TEMPERATURE=0  PRINTS=1  LAB_LANG=zh
 #            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
 # <instructors>
 #            WEIGHTS=folder-or-hub-id
@@ -55,7 +55,7 @@ endif
 .PHONY: setup-dev grade demo build audit tidy check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
 .PHONY: mutants mutants-auto chaos soak compat release release-check notebooks-check clean
 # </instructors>
-.PHONY: menu help setup test watch hint debug spot chat notebook carry reset report doctor
+.PHONY: menu help setup test watch hint debug submit spot chat notebook carry reset report doctor
 .DEFAULT_GOAL := menu
 
 menu help:
@@ -65,6 +65,7 @@ menu help:
 	@echo "              make debug LAB=2 K=rotary  the same in one process, for breakpoints"
 	@echo "              make spot LAB=1            what is wrong with these claims? (ungraded)"
 	@echo "              make chat LAB=2            talk to the tiny Qwen3 through your code"
+	@echo "              make submit LAB=2 ID=… NAME=…  pack what is handed in, after checking it"
 	@echo "              make notebook              the labs in pictures, in your browser"
 	@echo "              make carry FROM=2 TO=4     bring your files of lab 2 into lab 4"
 	@echo "              make reset LAB=2           begin anew; your files are kept in backups/"
@@ -143,38 +144,46 @@ endif
 SETTINGS := $(if $(LAB_LANG),LAB_LANG=$(LAB_LANG)) $(if $(filter-out .venv,$(VENV)),VENV=$(VENV))
 SAID := AUTOGRADER_MAKE="$(strip $(SETTINGS))"
 
-# Status 1, a check that does not pass, is said by the scoreboard: no "Error 1" of make's below it.
+# A sentence has said what is the matter: no "Error 1" of make's below it. Other ends are faults.
+ENOUGH := || [ $$? -le 2 ]
+
 test: $(READY_CORE)
-	@$(SAID) $(RUN) test $(ALL_OR_LAB) $(WITH_K) $(WITH_WEIGHTS) || [ $$? -eq 1 ]
+	@$(SAID) $(RUN) test $(ALL_OR_LAB) $(WITH_K) $(if $(PRINTS),--prints) $(WITH_WEIGHTS) $(ENOUGH)
 
 watch: $(READY_CORE)
-	@$(SAID) $(RUN) watch --lab "$(LAB)" $(WITH_K)
+	@$(SAID) $(RUN) watch --lab "$(LAB)" $(WITH_K) $(ENOUGH)
 
 hint: $(READY_CORE)
-	@$(SAID) $(RUN) hint --lab "$(LAB)" $(WITH_K)
+	@$(SAID) $(RUN) hint --lab "$(LAB)" $(WITH_K) $(ENOUGH)
 
 debug: $(READY_CORE)
-	@$(RUN) debug --lab "$(LAB)" $(WITH_K)
+	@$(RUN) debug --lab "$(LAB)" $(WITH_K) $(ENOUGH)
+
+# Of the command line alone: shells have a NAME of their own.
+submit: $(READY_CORE)
+	@$(SAID) $(RUN) submit --lab "$(LAB)" $(if $(FORCE),--force) \
+		--id "$(if $(filter command,$(origin ID)),$(ID))" \
+		--name "$(if $(filter command,$(origin NAME)),$(NAME))" $(ENOUGH)
 
 spot: $(READY_CORE)
-	@$(SAID) $(RUN) spot --lab "$(LAB)" || [ $$? -eq 1 ]
+	@$(SAID) $(RUN) spot --lab "$(LAB)" $(ENOUGH)
 
 chat: $(READY_CORE)
-	@$(RUN) chat --lab "$(LAB)" || [ $$? -eq 1 ]
+	@$(RUN) chat --lab "$(LAB)" $(if $(TEMPERATURE),--temperature "$(TEMPERATURE)") $(ENOUGH)
 
 notebook: $(READY_NOTEBOOKS)
 	@$(PY) -m jupyter lab notebooks
 
 # Your files of one lab into another that builds on them; never over work of yours.
 carry: $(READY_CORE)
-	@$(SAID) $(RUN) carry --from "$(FROM)" --to "$(TO)" $(if $(FORCE),--force)
+	@$(SAID) $(RUN) carry --from "$(FROM)" --to "$(TO)" $(if $(FORCE),--force) $(ENOUGH)
 
 # The files of a lab as they were handed out; yours are kept in backups/. K=mlp: that file alone.
 reset: $(READY_CORE)
-	@$(SAID) $(RUN) reset --lab "$(LAB)" $(WITH_K)
+	@$(SAID) $(RUN) reset --lab "$(LAB)" $(WITH_K) $(ENOUGH)
 
 report: $(READY_CORE)
-	@$(SAID) $(RUN) report $(ALL_OR_LAB)
+	@$(SAID) $(RUN) report $(ALL_OR_LAB) $(ENOUGH)
 
 # <instructors>
 # A second time it goes on with the class in OUT: what still holds is kept.
@@ -188,7 +197,7 @@ demo: $(READY_CORE)
 
 # </instructors>
 doctor: $(READY_CORE)
-	@$(SAID) $(RUN) doctor
+	@$(SAID) $(RUN) doctor $(ENOUGH)
 
 # <instructors>
 # The students' copy: a folder for a template repository and a zip, in dist/.

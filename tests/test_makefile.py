@@ -58,3 +58,28 @@ def test_a_copied_folder_is_set_up_anew_only_where_it_asks_for_other_packages(
     if changed:
         (tmp_path / "constraints.txt").write_text("numpy==2.0.0\n")
     assert ("pip install" in make("-n", "test", folder=tmp_path).stdout) == changed
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("test", "LAB=2", "K=none_such"),
+        ("test", "LAB=2", "K=rotate_half"),
+        ("hint", "LAB=99"),
+        ("debug", "LAB=2", "K=none_such"),
+        ("submit", "LAB=2"),
+        ("chat", "LAB=1"),
+        ("carry", "FROM=1", "TO=99"),
+        ("reset", "LAB=2", "K=none_such"),
+    ],
+)
+def test_no_error_of_makes_stands_below_a_sentence(words: tuple[str, ...]) -> None:
+    done = make(*words, f"PY={sys.executable}", "READY_CORE=")
+    assert done.returncode == 0 and "Error" not in done.stderr and "***" not in done.stderr
+    assert done.stdout + done.stderr != ""
+
+
+def test_a_shells_own_name_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAME", "desktop")
+    assert '--name ""' in make("-n", "submit", "ID=1").stdout
+    assert '--name "x"' in make("-n", "submit", "ID=1", "NAME=x").stdout

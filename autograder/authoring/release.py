@@ -20,6 +20,7 @@ from autograder.course import handed_out, labfile, suggestions
 NAME = "qwen3-labs-student"
 SOURCES = "student"  # what only students get: their README, AGENTS.md
 ALIKE = ("LICENSE", "constraints.txt", "report_template.md", "report_template.zh-CN.md")
+COURSE = "course.toml"
 CLOSED = "# <instructors>"  # lines of the Makefile from here …
 OPEN = "# </instructors>"  # … to here are not for students
 EXTRAS = ("chat", "notebooks")
@@ -60,6 +61,8 @@ def contents(root: Path) -> dict[str, bytes]:
     files = {f"{name}": (root / name).read_bytes() for name in ALIKE}
     for path in sorted((root / SOURCES).iterdir()):
         files[path.name] = path.read_bytes()
+    if (root / COURSE).is_file():  # how a hand-in's zip is called
+        files[COURSE] = (root / COURSE).read_bytes()
     files["Makefile"] = makefile(read(root / "Makefile")).encode()
     files["pyproject.toml"] = pyproject(read(root / "pyproject.toml")).encode()
     files[".gitignore"] = ("\n".join(IGNORED) + "\n").encode()

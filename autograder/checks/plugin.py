@@ -7,15 +7,19 @@ benchmarks. Grading collects with this plugin too, and calls the functions itsel
 
 from __future__ import annotations
 
+import linecache
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from pdb import Pdb
+from typing import TYPE_CHECKING
 
 import pytest
 
 from autograder.checks.expect import CheckFailed
 from autograder.course import labfile
 from autograder.course.messages import both, render
-from autograder.course.records import Check, Lab
+from autograder.course.records import Check, Lab, Message
 from autograder.reference import cases as case_files
 from autograder.reference.cases import Case
 from autograder.sandbox.links import StudentError
@@ -23,7 +27,11 @@ from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Sources
 from autograder.worker.loader import read_sources
 
+if TYPE_CHECKING:
+    from autograder.sandbox.local import LocalTransport
+
 _LAB = pytest.StashKey[Lab]()
+_LOCAL = pytest.StashKey["LocalTransport"]()
 _CASES = pytest.StashKey[dict[str, list[Case]]]()
 
 
@@ -126,6 +134,7 @@ def _transport(request: pytest.FixtureRequest) -> Iterator[object]:
     files, paths = read_sources(folder, lab.files)
     debug = request.config.getoption("--breakpoints")
     transport = LocalTransport(Sources(files, paths), debug=debug)
+    request.config.stash[_LOCAL] = transport
     yield transport
     transport.close()
 
@@ -144,9 +153,28 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     error = call.excinfo.value if call.excinfo else None
+    local: LocalTransport | None = item.config.stash.get(_LOCAL, None)
+    language = item.config.getoption("--language")
     if isinstance(error, CheckFailed):
-        language = item.config.getoption("--language")
         report.longrepr = render(error.message, language) if language else both(error.message)
     elif isinstance(error, StudentError):
         where = "".join(f"\n  {f.file}:{f.line} in {f.function}: {f.text}" for f in error.frames)
         report.longrepr = f"{error}{where}"
+    if error is None or local is None or not item.config.getoption("--breakpoints"):
+        return
+    raised = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if local.is_own(frame)]
+    if raised:
+        file, number = raised[-1].f_code.co_filename, raised[-1].f_lineno
+        text = linecache.getline(file, number).strip()
+        report.longrepr = f"{file}:{number}: {text}\n{type(error).__name__}: {error}"
+    unwritten = isinstance(error, NotImplementedError) and "TODO" in str(error)
+    frame = raised[-1] if raised else local.last
+    if item.config.getoption("capture") != "no":
+        return  # nobody could type
+    if frame is not None and not unwritten and (raised or isinstance(error, CheckFailed)):
+        key = "debug_raised" if raised else "debug_returned"
+        said = Message(f"board.{key}", {"text": str(report.longrepr)})
+        print("\n" + (render(said, language) if language else both(said)), flush=True)
+        debugger = Pdb()
+        debugger.reset()
+        debugger.interaction(frame, None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from autograder.course import labfile
 from autograder.course.labfile import LabError
@@ -19,6 +19,7 @@ from autograder.report.next_step import number_of
 from autograder.worker.loader import StudentModules
 
 if TYPE_CHECKING:
+    import torch
     from tokenizers import Tokenizer
     from torch import nn
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # Chat through a hand-in that has a model of its own: its loader, its ``generate``, its cache.
 
 MODEL = "model.py"
+MEASURED = 256, 33  # tokens of the prompt, and new ones, on which speed is measured
 
 
 class TokenStream:
@@ -58,8 +60,11 @@ def talk(
     prompt: str,
     tokens: Sequence[int],
     max_new_tokens: int,
+    *,
+    temperature: float = 0.0,
+    seed: int = 0,
 ) -> Text:
-    """Continue a prompt greedily and print the text as it comes.
+    """Continue a prompt and print the text as it comes.
 
     Args:
         load: the student's ``load_hf_checkpoint``.
@@ -70,9 +75,12 @@ def talk(
         prompt: as text.
         tokens: as tokens.
         max_new_tokens: how many to add.
+        temperature: of the student's sampling; 0 takes the likeliest token.
+        seed: of chance.
 
     Returns:
-        A line about speed: prefill is up to the first token, decode what follows.
+        A line about speed, measured once more on a longer prompt when everything is warm: prefill
+        is up to the first token, decode what follows.
     """
     import torch
 
@@ -93,13 +101,24 @@ def talk(
                 model,
                 torch.tensor([list(tokens)]),
                 max_new_tokens,
+                temperature=temperature,
+                generator=torch.Generator().manual_seed(seed),
                 eos=_eos(checkpoint),
                 on_token=heard,
             )
     finally:
         if len(times) > 1:
             print(streamed.rest())
-    return _speed(len(tokens), times)
+    if len(times) < 2:
+        return Text("generate never called on_token", "generate 没有调用 on_token")
+    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    length = min(MEASURED[0], int(config.get("max_position_embeddings", 512)) - MEASURED[1])
+    ids = torch.tensor([(list(tokens) * length)[: max(1, length)]])
+    for new_tokens in (2, MEASURED[1]):  # what is loaded and tried out at first is not counted
+        times[:] = [perf_counter()]
+        with torch.no_grad():
+            generate(model, ids, new_tokens, on_token=lambda new: times.append(perf_counter()))
+    return _speed(ids.shape[1], times)
 
 
 def _expect_finite(model: nn.Module, args: tuple[Any, ...], logits: Any) -> None:
@@ -121,8 +140,6 @@ def _eos(checkpoint: Path) -> int | None:
 
 
 def _speed(prompt: int, times: Sequence[float]) -> Text:
-    if len(times) < 2:
-        return Text("generate never called on_token", "generate 没有调用 on_token")
     rate = prompt / (times[1] - times[0])
     en = f"prefill {prompt} tokens, {rate:.1f} tokens/s"
     zh = f"预填充 {prompt} 个 token，每秒 {rate:.1f} 个"
@@ -139,6 +156,13 @@ CLASSES = {"attention": "Qwen3Attention", "mlp": "Qwen3MLP"}
 
 # What Python says where a lab gives a cache to attention that was carried over without one.
 NO_CACHE_YET = "got an unexpected keyword argument 'past'"
+
+
+class Chance(TypedDict):
+    """How the next token is drawn."""
+
+    temperature: float
+    seed: int
 
 
 class ChatError(ToldError):
@@ -172,8 +196,11 @@ def run(
     prompt: str,
     max_new_tokens: int,
     language: str = "",
+    *,
+    temperature: float = 0.0,
+    seed: int = 0,
 ) -> int:
-    """Continue a prompt greedily with a student's code and print the text as it comes.
+    """Continue a prompt with a student's code and print the text as it comes.
 
     Args:
         files: file name in the lab (``attention.py``, ``mlp.py``) to the path of the student's.
@@ -181,13 +208,16 @@ def run(
         prompt: the text to continue.
         max_new_tokens: how many tokens to add.
         language: of messages; both languages for none.
+        temperature: 0 takes the likeliest token, more lets less likely ones through.
+        seed: of chance: equal ones give equal texts.
 
     Returns:
         0, or 1 after a friendly message on stderr, or 130 when interrupted by the keyboard.
     """
     try:
         with _importable(files) as modules:
-            _talk(modules, checkpoint, prompt, max_new_tokens, language)
+            chance: Chance = {"temperature": temperature, "seed": seed}
+            _talk(modules, checkpoint, prompt, max_new_tokens, language, chance)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -202,7 +232,12 @@ def run(
 
 
 def _talk(
-    modules: StudentModules, checkpoint: Path, prompt: str, max_new_tokens: int, language: str
+    modules: StudentModules,
+    checkpoint: Path,
+    prompt: str,
+    max_new_tokens: int,
+    language: str,
+    chance: Chance,
 ) -> None:
     # Imported late: these take a second, and `--help` must not wait for torch.
     try:
@@ -247,13 +282,17 @@ def _talk(
         streamed = TokenStream(tokenizer, tokens)
         load, own = (_class(modules, "model", n) for n in ("load_hf_checkpoint", "generate"))
         parts = attention_cls, mlp_cls
-        speed = talk(load, own, parts, checkpoint, streamed, prompt, tokens, max_new_tokens)
+        speed = talk(
+            load, own, parts, checkpoint, streamed, prompt, tokens, max_new_tokens, **chance
+        )
         print(_in(speed, language))
         return
     try:
         model = load_model(checkpoint, attention_cls, mlp_cls)
     except CheckpointError as error:
         raise ChatError(*str(error).split("\n", 1)) from None
+    if chance["temperature"]:
+        model.register_forward_hook(_by_chance(**chance))
     pieces = stream_text(tokenizer, tokens, generate(model, tokens, max_new_tokens))
     try:
         # The prompt waits for the first piece: before that, an error may be all there is to say.
@@ -265,6 +304,22 @@ def _talk(
             print()
     except GenerationError as error:
         raise ChatError(*str(error).split("\n", 1)) from None
+
+
+def _by_chance(temperature: float, seed: int) -> Callable[[Any, Any, torch.Tensor], torch.Tensor]:
+    """A hook on a model's logits: the likeliest token of what it returns is one drawn by chance.
+
+    Gumbel-max: the largest of logits / temperature + Gumbel noise is a sample of their softmax.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+
+    def hook(model: Any, args: Any, logits: torch.Tensor) -> torch.Tensor:
+        noise = -torch.empty(logits.shape[-1]).exponential_(generator=generator).log()
+        return logits + temperature * noise
+
+    return hook
 
 
 def stream_text(

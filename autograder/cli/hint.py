@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from autograder.cli.student import chosen_checks, tried
+from autograder.cli.named_checks import chosen_checks
+from autograder.cli.student import tried
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
 from autograder.grading.judge_process import EngineError

@@ -200,6 +200,7 @@ def _test(arguments: argparse.Namespace) -> int:
             arguments.lang,
             real=real,
             to=arguments.json,
+            prints=arguments.prints,
         )
 
 

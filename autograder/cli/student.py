@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from autograder import intake
+from autograder.cli.named_checks import chosen_checks, lab_of, meaning, with_needs
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
 from autograder.course.handed_out import is_untouched
@@ -24,7 +25,7 @@ from autograder.report.escape import folded, line
 from autograder.report.next_step import command_of
 from autograder.report.scoreboard import LabRow, overview, scoreboard
 from autograder.report.terminal import columns, readable, say
-from autograder.report.view import rows_of, short
+from autograder.report.view import rows_of
 from autograder.worker.jail import LAYERS
 
 # ``make test`` without ``LAB``: a row per lab, and where to go on.
@@ -50,7 +51,7 @@ def all_labs(language: str, tried: Callable[[Lab, Path], ClassRecord]) -> int:
             rows.append(LabRow(lab, tuple(rows_of(tried(lab, lab.folder), names))))
         else:
             rows.append(LabRow(lab, ()))
-    print(overview(rows, language))
+    print(overview(rows, language, lambda lab: todos(lab, lab.folder)))
     return 0 if all(row.kind == "passed" for row in rows) else 1
 
 
@@ -71,6 +72,7 @@ def test(
     *,
     real: RealWeights | None = None,
     to: Path | None = None,
+    prints: bool = False,
 ) -> int:
     """Check a student's files in the same jailed worker that grading uses.
 
@@ -81,6 +83,7 @@ def test(
         language: ``en`` or ``zh``.
         real: cases on real weights.
         to: where to write the results as JSON; None for nowhere.
+        prints: show what checks that passed have printed, too.
 
     Returns:
         0 when every check passed, 1 when not, 2 when nothing could be run.
@@ -92,31 +95,69 @@ def test(
     if to is not None and not lab_name:
         raise labfile.LabError("--json needs --lab", "--json 需要同时给出 --lab")
     if not lab_name and (match or folder):
-        lab_name = _lab_of(match) if match and not folder else "2"
+        lab_name = lab_of(match) if match and not folder else "2"
     try:
         if not lab_name:
             return all_labs(language, tried)
         lab = labfile.load(labfile.find_lab(lab_name))
         chosen = chosen_checks(lab, match)
         checks = with_needs(lab, chosen)
-        record = tried(lab, folder or lab.folder, checks=checks, real=real)
+        record = tried(lab, folder or lab.folder, checks=checks, real=real, prints=prints)
     except EngineError as error:
         say(language, "cannot_start", text=error)
         return 2
     if to is not None:
         write_atomic(to, report_scoreboard.text_of(record, told))
-    text, passed = board(record, chosen, language)
+    if said := meaning(lab, match, chosen, language):
+        print(said)
+    text, passed = board(record, chosen, language, folder or lab.folder, prints=prints)
     print(text)
     return 0 if passed else 1
 
 
-def board(record: ClassRecord, chosen: tuple[str, ...], language: str) -> tuple[str, bool]:
-    """The scoreboard of one hand-in, and whether everything that was ``chosen`` passed."""
+def board(
+    record: ClassRecord,
+    chosen: tuple[str, ...],
+    language: str,
+    folder: Path,
+    *,
+    prints: bool = False,
+) -> tuple[str, bool]:
+    """The scoreboard of the hand-in in ``folder``; whether everything that was chosen passed."""
+    from autograder.cli.chat import can_talk
+
     known = sorted(labfile.LABS.glob("*/lab.toml"))
     after = [path.parent.name for path in known if path.parent.name > record.lab.name]
     number = after[0].removeprefix("lab").split("_")[0] if after else ""
     hidden = labfile.of(record.lab.folder)
-    return scoreboard(record, chosen, language, hidden=hidden, following=number)
+    places, talks = todos(record.lab, folder), can_talk(record.lab)
+    return scoreboard(
+        record,
+        chosen,
+        language,
+        hidden=hidden,
+        following=number,
+        todos=places,
+        talks=talks,
+        prints=prints,
+    )
+
+
+def todos(lab: Lab, folder: Path) -> dict[str, str]:
+    """``file:line`` of the TODO of every exercise that still has one."""
+    found: dict[str, str] = {}
+    for name in lab.files:
+        try:
+            lines = (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        for number, text in enumerate(lines, 1):
+            for todo in re.findall(
+                r"# TODO (\w+\.\w+)|NotImplementedError\(.TODO (\w+\.\w+)", text
+            ):
+                where = Path(shown(folder)) / name
+                found.setdefault("".join(todo), f"{where}:{number}")
+    return found
 
 
 def tried(
@@ -126,6 +167,7 @@ def tried(
     checks: tuple[str, ...] = (),
     real: RealWeights | None = None,
     diagnose: bool = False,
+    prints: bool = False,
 ) -> ClassRecord:
     """A record of one hand-in: the files in ``folder``, checked on the public cases.
 
@@ -133,12 +175,15 @@ def tried(
         checks: names of those to run; all for none.
         real: cases on real weights.
         diagnose: whether to recognise mistakes.
+        prints: keep what checks that pass have printed, too.
 
     Raises:
         EngineError: nothing could be run.
     """
     submission = intake.read(intake.Entry("you", folder), lab)
-    options = Options(checks=checks, shown_folder=shown(folder), real=real, diagnose=diagnose)
+    options = Options(
+        checks=checks, shown_folder=shown(folder), real=real, diagnose=diagnose, prints=prints
+    )
     with Engine(lab, options) as engine:
         engine.wait_ready()
         (hand_in,) = engine.grade(iter([submission]))
@@ -159,64 +204,11 @@ def debug(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     command += ["-c", os.devnull, "--rootdir", str(lab.folder), "--import-mode=importlib"]
     command += ["-p", "no:cacheprovider", "--timeout=0", "--breakpoints"]
     command += ["--hand-in", str(folder or lab.folder), "--language", language]
-    command += ["--only", ",".join(with_needs(lab, chosen_checks(lab, match)))]
+    chosen = chosen_checks(lab, match)
+    command += ["--only", ",".join(with_needs(lab, chosen))]
+    if said := meaning(lab, match, chosen, readable(language)):
+        print(said, flush=True)
     return subprocess.call(command, cwd=labfile.ROOT)
-
-
-def chosen_checks(lab: Lab, match: str) -> tuple[str, ...]:
-    """Names of the checks that ``-k`` asks for; all for an empty one.
-
-    The name of an exercise means that exercise alone, part of a name all that hold it.
-
-    Raises:
-        LabError: nothing goes by that name (lists the exercises).
-    """
-    exact = [one for one in lab.exercises if match in (one.id, short(one.id))]
-    wanted = {
-        check.name
-        for exercise in exact or lab.exercises
-        for check in exercise.checks
-        if exact or match in exercise.id or match in check.name
-    }
-    if not wanted:
-        known = ", ".join(exercise.id for exercise in lab.exercises)
-        raise labfile.LabError(
-            f"K={match}: no exercise or check is named so; exercises: {known}",
-            f"K={match}：没有这样命名的练习或检查；练习有：{known}",
-        )
-    return tuple(check.name for check in lab.checks if check.name in wanted)
-
-
-def _lab_of(match: str) -> str:
-    """The lab that ``-k`` means where none is given.
-
-    Raises:
-        LabError: none has such an exercise or check, or several have.
-    """
-    labs = [labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml"))]
-    found = []
-    for lab in labs:
-        with contextlib.suppress(labfile.LabError):
-            chosen_checks(lab, match)
-            found.append(lab.name)
-    if len(found) != 1:
-        names = ", ".join(found)
-        where = f"these labs have one: {names}" if found else "no lab has one"
-        zh = f"这些实验有：{names}" if found else "没有实验有它"
-        raise labfile.LabError(
-            f"K={match}: say the lab with LAB= (--lab); {where}",
-            f"K={match}：请用 LAB=（--lab）指明实验；{zh}",
-        )
-    return found[0]
-
-
-def with_needs(lab: Lab, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """These checks and those that they build on, in the order of the lab."""
-    needed = set(chosen)
-    for check in reversed(lab.checks):
-        if check.name in needed:
-            needed.update(check.needs)
-    return tuple(check.name for check in lab.checks if check.name in needed)
 
 
 # A student's ``doctor``: can this machine run the labs? It looks, and starts one worker.

@@ -21,6 +21,17 @@ def add(commands: Commands) -> None:
     text = "also write the results there, as JSON (with --lab)"
     test.add_argument("--json", type=Path, metavar="FILE", help=text)
 
+    text = "show what checks that passed have printed, too"
+    test.add_argument("--prints", action="store_true", help=text)
+
+    text = "pack what is handed in, and say what the public checks give"
+    submit = commands.add("submit", _submit, text)
+    submit.add_argument("--id", default="", help="your student number")
+    submit.add_argument("--name", default="", help="your name")
+    submit.add_argument("--force", action="store_true", help="pack although something is lacking")
+    submit.add_argument("--folder", type=Path, help=_LIE)
+    submit.add_argument("--out", type=Path, help="folder for the zip (default: here)")
+
     text = "check again whenever a file is saved, from a process that is warm"
     watch = commands.add("watch", _watch, text)
     watch.add_argument("-k", dest="match", default="", help=_NAMED)
@@ -38,6 +49,9 @@ def add(commands: Commands) -> None:
     chat = commands.add("chat", _chat, "let the tiny checkpoint talk through your code")
     prompt = os.environ.get("PROMPT") or "Call me"  # make hands it on unharmed so
     chat.add_argument("--prompt", default=prompt, help="text to continue")
+    text = "0: always the likeliest token; more: less likely ones, too"
+    chat.add_argument("--temperature", type=float, default=0.7, help=text)
+    chat.add_argument("--seed", type=int, default=0, help="of chance: equal ones, equal texts")
     chat.add_argument("--tokens", type=int, default=120, help="how many tokens to add")
     chat.add_argument("--folder", type=Path, help=_LIE)
     chat.add_argument("--weights", type=Path, help="another checkpoint folder")
@@ -69,7 +83,25 @@ def _test(arguments: argparse.Namespace) -> int:
     from autograder.cli import student
 
     return student.test(
-        arguments.lab, arguments.folder, arguments.match, arguments.lang, to=arguments.json
+        arguments.lab,
+        arguments.folder,
+        arguments.match,
+        arguments.lang,
+        to=arguments.json,
+        prints=arguments.prints,
+    )
+
+
+def _submit(arguments: argparse.Namespace) -> int:
+    from autograder.cli import submit
+
+    return submit.run(
+        arguments.lab,
+        arguments.folder,
+        (arguments.id, arguments.name),
+        arguments.lang,
+        out=arguments.out,
+        force=arguments.force,
     )
 
 
@@ -101,7 +133,20 @@ def _chat(arguments: argparse.Namespace) -> int:
     folder = arguments.folder or lab.folder
     checkpoint = arguments.weights or labfile.LABS / "given" / "tiny_qwen3"
     files = {name: str(folder / name) for name in lab.files}
-    return chat.run(files, checkpoint, arguments.prompt, arguments.tokens, arguments.lang)
+    if not 0 <= arguments.temperature < 100:
+        raise chat.ChatError(
+            f"TEMPERATURE={arguments.temperature:g}: give 0 (no chance) or more, as 0.7",
+            f"TEMPERATURE={arguments.temperature:g}：请给 0（不随机）或更大的数，例如 0.7",
+        )
+    return chat.run(
+        files,
+        checkpoint,
+        arguments.prompt,
+        arguments.tokens,
+        arguments.lang,
+        temperature=arguments.temperature,
+        seed=arguments.seed,
+    )
 
 
 def _carry(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from autograder import intake
 from autograder.cli import hint, student
+from autograder.cli.named_checks import chosen_checks, meaning, with_needs
 from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import ClassRecord, Lab, Message
@@ -68,8 +69,8 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     """
     language = readable(language)
     lab = labfile.load(labfile.find_lab(lab_name))
-    chosen = student.chosen_checks(lab, match)
-    watched = _Watched(lab, folder or lab.folder, chosen, language)
+    chosen = chosen_checks(lab, match)
+    watched = _Watched(lab, folder or lab.folder, chosen, match, language)
     happened: queue.SimpleQueue[str] = queue.SimpleQueue()
     stop, stands = threading.Event(), threading.Event()
     try:
@@ -99,7 +100,10 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
 class _Watched:
     """What is checked, and how it is shown."""
 
-    def __init__(self, lab: Lab, folder: Path, chosen: tuple[str, ...], language: str) -> None:
+    def __init__(
+        self, lab: Lab, folder: Path, chosen: tuple[str, ...], match: str, language: str
+    ) -> None:
+        self._match = match
         self.folder = folder
         self._lab = lab
         self._chosen = chosen
@@ -107,7 +111,7 @@ class _Watched:
 
     def options(self) -> Options:
         """No mistake is named here: that is what a hint is for."""
-        checks = student.with_needs(self._lab, self._chosen)
+        checks = with_needs(self._lab, self._chosen)
         return Options(checks=checks, shown_folder=student.shown(self.folder), diagnose=False)
 
     def show(self, engine: Engine, *, saved: bool) -> None:
@@ -115,9 +119,10 @@ class _Watched:
         submission = intake.read(intake.Entry("you", self.folder), self._lab)
         (hand_in,) = engine.grade(iter([submission]))
         record = ClassRecord(self._lab, engine.isolation, {}, (hand_in,))
-        text, _ = student.board(record, self._chosen, self._language)
+        text, _ = student.board(record, self._chosen, self._language, self.folder)
         clear = "\x1b[2J\x1b[H" if shows_colours() else "\n"
-        print(clear + text)
+        said = meaning(self._lab, self._match, self._chosen, self._language)
+        print(clear + (f"{said}\n" if said else "") + text)
         if saved:
             print(self._say("after_save", seconds=time.time() - self._changed()))
 

@@ -9,6 +9,9 @@ percent_per_day = 10               # of the points earned, per started day of 24
 max_days = 5                       # later ones count nothing; without it every day is taken
 extensions = "extensions.csv"      # beside this file; see intake/extensions_csv.py
 offset = "+08:00"                  # of times of handing in, and in extensions, that name none
+
+[submit]                           # in the students' copy, too; may be all that stands there
+name = "{id}_{name}_lab{lab}.zip"  # of what `make submit` writes
 """
 
 from __future__ import annotations
@@ -19,12 +22,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from autograder.course.labfile import LABS, LabError, Table, find_lab
+from autograder.course.labfile import LABS, ROOT, LabError, Table, find_lab
 from autograder.course.late import LateRules
 
 _LATE = ("grace_minutes", "percent_per_day", "max_days", "extensions", "offset")
 _OFFSET = re.compile(r"Z|[+-](?:0\d|1[0-4]):[0-5]\d")
 _MOST = {"grace_minutes": 7 * 24 * 60, "percent_per_day": 100, "max_days": 365}
+
+
+ZIP_NAME = "{id}_{name}_lab{lab}.zip"
+_ZIP_NAME = re.compile(r"(?:[^/\\:*?\"<>|{}\s]|\{(?:id|name|lab)\})+\.zip")
 
 
 class CourseError(ValueError):
@@ -67,7 +74,8 @@ def read(path: Path, labs: Path = LABS) -> Course:
         raise CourseError(f"{path}: {error.strerror}; --course takes a course.toml") from None
     except (ValueError, RecursionError) as error:
         raise CourseError(f"{path}: not TOML in UTF-8 ({error})") from None
-    top = Table(str(path), raw, ("due", "late"), CourseError)
+    top = Table(str(path), raw, ("due", "late", "submit"), CourseError)
+    _submit(top, path)
     late = Table(f"{path}: [late]", top.value("late", dict, {}), _LATE, CourseError)
     shared = LateRules(
         "",
@@ -87,6 +95,31 @@ def read(path: Path, labs: Path = LABS) -> Course:
             raise where.error(name, f"{folder} stands there twice; keep one line")
         rules[folder] = replace(shared, due=_time(due, name, where))
     return Course(path, rules, path.parent / listed if listed else None)
+
+
+def zip_pattern(path: Path = ROOT / "course.toml") -> str:
+    """How a hand-in's zip is called, as the course file beside the labs says if there is one.
+
+    Raises:
+        CourseError: it cannot be read, or the name lacks the number or the lab.
+    """
+    if not path.is_file():
+        return ZIP_NAME
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CourseError(f"{path}: not TOML in UTF-8 ({error})") from None
+    return _submit(Table(str(path), raw, ("due", "late", "submit"), CourseError), path)
+
+
+def _submit(top: Table, path: Path) -> str:
+    table = Table(f"{path}: [submit]", top.value("submit", dict, {}), ("name",), CourseError)
+    name = table.string("name", default=ZIP_NAME)
+    if not _ZIP_NAME.fullmatch(name) or "{id}" not in name or "{lab}" not in name:
+        raise table.error(
+            "name", f'is {name!r}, expected a name with {{id}} and {{lab}}, as "{ZIP_NAME}"'
+        )
+    return name
 
 
 def _number(table: Table, key: str, default: int | None) -> int | None:

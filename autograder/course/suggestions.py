@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Commands whose --folder holds a student's files.
-WITH_FOLDER = ("test", "watch", "hint", "debug", "reset")
+WITH_FOLDER = ("test", "watch", "hint", "debug", "reset", "submit")
 
 
 @dataclass(frozen=True)

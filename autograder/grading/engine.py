@@ -180,6 +180,7 @@ class Engine:
                 "checks": self._checks,
                 "replay": self._options.replay and not self._options.kept,
                 "whole": self._options.whole,
+                "prints": self._options.prints,
                 "keep": str(self._options.keep / name) if self._options.keep else None,
                 "kept": str(self._options.kept / name) if self._options.kept else None,
             }

@@ -243,8 +243,9 @@ def grade_hand_in(
     elif request.get("keep"):
         told = {name: request[name] for name in ("files", "problems", "order")}
         transport = KeepingTransport(worker, Path(request["keep"]), told)
-    ahead = None if request.get("kept") else worker.ahead
-    runner = Runner(plan, transport, ahead, whole=request.get("whole", True))
+    shown = bool(request.get("prints"))  # nothing is asked ahead: else prints are of no one check
+    ahead = None if request.get("kept") or shown else worker.ahead
+    runner = Runner(plan, transport, ahead, whole=request.get("whole", True), prints=shown)
     try:
         results = runner.public(problems, set(request["checks"]))
         # In the worker at hand, which has seen no hidden case yet.

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from autograder.checks.expect import CheckFailed, NotCounted
 from autograder.checks.plan import CheckCase, Plan
+from autograder.course.messages import cut
 from autograder.course.records import Check, CheckResult, Message, Outcome, unread
 from autograder.diagnosis.items import Answer
 from autograder.judge import outcomes
@@ -18,7 +19,7 @@ from autograder.sandbox.recording import NotKept
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import CheckTransport
 
-KEPT_LINES = 30  # of a student's own prints
+KEPT_LINES = 30  # the first and the last of a student's own prints
 MOST_KEPT = 128 << 20  # bytes of answers that mistakes are looked for in; a right one has a tenth
 _ABSENT = re.compile(r"AttributeError: module '(\w+)' has no attribute '(\w+)'")
 _LOST = {Outcome.FAILED, Outcome.NOT_STARTED, Outcome.CRASHED, Outcome.TIMED_OUT}
@@ -27,7 +28,8 @@ _LOST = {Outcome.FAILED, Outcome.NOT_STARTED, Outcome.CRASHED, Outcome.TIMED_OUT
 class Runner:
     """One hand-in on its way through a plan; its worker may be asked ``ahead``.
 
-    Unless ``whole``, the way ends with the first check that costs points.
+    Unless ``whole``, the way ends with the first check that costs points. With ``prints``, what
+    is printed is kept of checks that pass on public cases, too.
     """
 
     def __init__(
@@ -37,8 +39,10 @@ class Runner:
         ahead: Prefetcher | None = None,
         *,
         whole: bool = True,
+        prints: bool = False,
     ) -> None:
         self._whole, self._lost = whole, False
+        self._prints_kept = prints
         self._plan = plan
         self._transport = transport
         self._ahead = ahead
@@ -158,7 +162,7 @@ class Runner:
         if not self._plan.trials.get(check.name):
             return CheckResult("", Outcome.NOT_GRADED, Message("check.no_weights"))
         if not self._trials_of(check, hidden=hidden):
-            return CheckResult("", Outcome.PASSED)
+            return self._results.get(check.name) or CheckResult("", Outcome.PASSED)
         if check.fresh:
             self._transport.renew()
         answered = len(self.answers)
@@ -192,8 +196,12 @@ class Runner:
             result = self._trial(trial, fresh=number == 0, again=again)
             if result is not None:
                 return result
-        self._transport.take_prints()  # those of a check that passed are nobody's business
-        return CheckResult("", Outcome.PASSED)
+        prints = self._transport.take_prints()
+        if not self._prints_kept or hidden:  # those of a check that passed are nobody's business
+            return CheckResult("", Outcome.PASSED)
+        return CheckResult(
+            "", Outcome.PASSED, prints="\n".join(cut(prints.splitlines(), KEPT_LINES))
+        )
 
     def _trial(self, trial: CheckCase, *, fresh: bool, again: bool) -> CheckResult | None:
         """Run one check on one case; None when it passed."""
@@ -245,7 +253,7 @@ class Runner:
         if self._prints_shown or not prints:
             return result
         self._prints_shown = True
-        return replace(result, prints="\n".join(prints.splitlines()[-KEPT_LINES:]))
+        return replace(result, prints="\n".join(cut(prints.splitlines(), KEPT_LINES)))
 
     def ask_the_rest(self, *, skipped: bool = True) -> None:
         """Run the cases that were not reached, for those who keep what comes back.

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from autograder.course.messages import cut, cut_text
+
 MAX_LINES = 30
 MAX_BLOCK = 8000
 MAX_LINE = 600
@@ -51,9 +53,9 @@ def placeless(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """What a student printed: ``plain``, and only its last 30 lines."""
-    lines = plain(text).strip("\n")[-MAX_BLOCK:].split("\n")
-    return "\n".join(lines[-MAX_LINES:])
+    """What a student printed: ``plain``, and of more than 30 lines the first and the last."""
+    lines = cut_text(plain(text).strip("\n"), MAX_BLOCK).split("\n")
+    return "\n".join(cut(lines, MAX_LINES))
 
 
 def line(text: str) -> str:

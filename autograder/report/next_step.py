@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from autograder.course import suggestions
 from autograder.course.messages import render
@@ -36,13 +37,21 @@ def command_of(lab: str, verb: str, name: str = "") -> str:
 
 
 def next_lines(
-    record: ClassRecord, rows: Sequence[ScoreRow], following: str, language: str
+    record: ClassRecord,
+    rows: Sequence[ScoreRow],
+    following: str,
+    language: str,
+    *,
+    todos: Mapping[str, str] = MappingProxyType({}),
+    talks: bool = False,
 ) -> list[str]:
     """The exercise to work on now, with the command that checks it.
 
     Args:
         rows: what was looked at.
         following: number of the lab after this one; behind the last one all are looked at.
+        todos: where the TODO of an exercise stands, by its id.
+        talks: whether the lab can chat.
     """
     lab = number_of(record.lab)
     ids = [exercise.id for exercise in record.lab.exercises]
@@ -53,6 +62,9 @@ def next_lines(
         todo = str(message.values["todo"]) if message and "todo" in message.values else ""
         name = short(todo) if todo in ids else row.name
         lines = [_next(command_of(lab, "test", name), language)]
+        place = todos.get(todo if todo in ids else row.exercise.id, "")
+        if place and row.kind != "failed":
+            lines.insert(0, _say("todo", language, place=place))
         if row.kind == "failed":
             lines.append(_say("stuck", language, command=command_of(lab, "hint", name)))
         return lines
@@ -62,7 +74,12 @@ def next_lines(
         # Behind the last one everything is looked at together, and not the first one again.
         name = short(ids[after]) if after < len(ids) else ""
         return [done, _next(command_of(lab, "test", name), language)]
-    return [done, _next(command_of(following, "test"), language)]
+    lines = [done, _say("earned", language, title=record.lab.title.in_(language), count=len(ids))]
+    # The lab itself first: what was built is seen at work before the next one begins.
+    if talks:
+        lines.append(_say("talk", language, command=command_of(lab, "chat")))
+    lines.append(_say("hand_in", language, command=command_of(lab, "submit")))
+    return [*lines, _next(command_of(following, "test"), language)]
 
 
 def nothing_left(record: ClassRecord, rows: Sequence[ScoreRow], language: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from autograder.course.messages import render
+from autograder.course.messages import cut, cut_text, render
 from autograder.course.records import Check, CheckResult, ClassRecord, Lab, Message, Outcome
 from autograder.course.score import score_of
 from autograder.report.escape import block, fitted, folded, line, width
@@ -44,6 +45,9 @@ def scoreboard(
     *,
     hidden: int | None = None,
     following: str = "",
+    todos: Mapping[str, str] = MappingProxyType({}),
+    talks: bool = False,
+    prints: bool = False,
 ) -> tuple[str, bool]:
     """The text for the terminal, and whether every check that counts passed.
 
@@ -53,12 +57,16 @@ def scoreboard(
         language: ``en`` or ``zh``.
         hidden: how many hidden cases the grader runs for the whole lab; None if not known.
         following: number of the next lab; empty for none.
+        todos: where the TODO of an exercise stands, by its id.
+        talks: whether the lab can chat.
+        prints: show what checks that passed have printed, too.
     """
     rows = rows_of(record, chosen)
     open_rows = [row for row in rows if row.missed]
     if len(rows) < len(record.lab.exercises):
         hidden = None  # the number is that of all exercises
-    end = ["", *_total(rows, hidden, language), *next_lines(record, rows, following, language)]
+    after = next_lines(record, rows, following, language, todos=todos, talks=talks)
+    end = ["", *_total(rows, hidden, language), *after]
     end += [render(mark, language) for mark in record.hand_ins[0].shown_marks]
     end.append(_say("isolation_short", language, level=record.isolation.level))
     told = _Told(open_rows[0] if open_rows else None, language)
@@ -68,7 +76,21 @@ def scoreboard(
         if all(row.kind == "not_started" for row in rows):
             lines += ["", *folded(_say("nothing_yet", language), columns())]
         lines += _detail(open_rows[0], record, LINES - len(lines) - len(end), language)
+    if prints:
+        lines += _all_prints(rows, record, language)
     return "\n".join([*lines, *end]), not open_rows
+
+
+def _all_prints(rows: Sequence[ScoreRow], record: ClassRecord, language: str) -> list[str]:
+    """What each check that passed has printed, under its title."""
+    lines = []
+    results = {result.check: result for result in record.hand_ins[0].results}
+    for check in (check for row in rows for check in row.checks):
+        result = results[check.name]
+        if result.outcome is Outcome.PASSED and result.prints:
+            lines += ["", _say("prints_of", language, title=line(check.title.in_(language)))]
+            lines += [f"    {text}" for text in block(result.prints).splitlines()]
+    return lines or ["", _say("no_prints", language)]
 
 
 class _Told:
@@ -141,8 +163,8 @@ def _root(row: ScoreRow, record: ClassRecord) -> tuple[Check, CheckResult]:
 def symptom(check: Check, result: CheckResult, language: str, room: int = LINES) -> list[str]:
     """What became of a check: outcome and title, its sentence, traceback and prints.
 
-    The last frames and prints are left of what does not fit into ``room`` lines, one of each at
-    least.
+    Of what does not fit into ``room`` lines the last frames are left, and the first and last
+    prints: one of each at least.
     """
     word = render(Message(f"outcome.{result.outcome.value}"), language)
     lines = folded(
@@ -152,13 +174,13 @@ def symptom(check: Check, result: CheckResult, language: str, room: int = LINES)
         reason = render(result.message, language)
         lines += [f"  {text}" for text in folded(reason, columns() - 2)]
     prints = block(result.prints).splitlines() if result.prints else []
-    left = room - len(lines) - (len(prints[-_PRINTS:]) + 1 if prints else 0)
+    left = room - len(lines) - (min(_PRINTS, len(prints)) + 1 if prints else 0)
     frames = result.frames[-max(1, min(_FRAMES, left)) :]
     for frame in frames:
         lines.append(f"    {line(frame.file)}:{frame.line}  {line(frame.text)}")
     if prints:
         lines.append("  " + label("prints", language) + ":")
-        shown = prints[-max(1, min(_PRINTS, room - len(lines))) :]
+        shown = cut(prints, max(1, min(_PRINTS, room - len(lines))))
         lines += [f"    {text}" for text in shown]
     return lines
 
@@ -211,8 +233,12 @@ class LabRow:
         return earned, self.lab.points
 
 
-def overview(labs: Sequence[LabRow], language: str) -> str:
-    """The text for the terminal."""
+def overview(
+    labs: Sequence[LabRow],
+    language: str,
+    todos: Callable[[Lab], Mapping[str, str]] = lambda lab: {},
+) -> str:
+    """The text for the terminal; ``todos``: where those of a lab stand, by exercise."""
     titles = [width(line(lab.lab.title.in_(language))) for lab in labs]
     column = min(_TITLE, max(titles))
     lines = [_line(lab, column, language) for lab in labs]
@@ -224,6 +250,9 @@ def overview(labs: Sequence[LabRow], language: str) -> str:
     if all(lab.kind == "not_started" for lab in labs):
         lines.append(_say_overview("nothing_yet_anywhere", language))
     first = (begun or open_labs)[0]
+    places = todos(first.lab) if first.kind != "failed" else {}
+    for place in [places[e.id] for e in first.lab.exercises if e.id in places][:1]:
+        lines.append(_say("todo", language, place=place))
     command = command_of(number_of(first.lab), "test")
     return "\n".join([*lines, _say_overview("next", language, command=command)])
 
@@ -247,9 +276,12 @@ def _say_overview(name: str, language: str, **values: object) -> str:
 
 # Results of one's own checks as JSON, in the shape of Classroom 50's ``result.json``.
 #
-# Fields: foundation50/classroom50, ``wiki/Advanced-Autograding.md``; what else a test holds is kept
-# there as it is. What could not be checked is neither in ``score`` nor in ``max-score``.
+# ``version`` is FORMAT: it rises when a key goes or changes its meaning; keys may be added. The
+# students' README lists them. Those of Classroom 50: foundation50/classroom50,
+# ``wiki/Advanced-Autograding.md``; what else a test holds is kept there as it is. What could not be
+# checked is neither in ``score`` nor in ``max-score``.
 
+FORMAT = 1
 MAX_OUTPUT = 500  # characters of what a test printed
 
 
@@ -281,11 +313,17 @@ def document(record: ClassRecord, language: str) -> dict[str, Any]:
             told |= {"max-score": check.points, "file": exercise.file}
             tests.append(told | _said(result, language))
     score = score_of(record.lab, hand_in)
-    return {"score": score.earned, "max-score": score.gradable, "tests": tests}
+    return {
+        "version": FORMAT,
+        "lab": record.lab.name,
+        "score": score.earned,
+        "max-score": score.gradable,
+        "tests": tests,
+    }
 
 
 def _said(result: CheckResult, language: str) -> dict[str, Any]:
-    """The sentence, what was printed (its end), and where; each as far as there is one."""
+    """The sentence, what was printed (its two ends), and where; each as far as there is one."""
     told: dict[str, Any] = {}
     if result.outcome is not Outcome.PASSED:
         word = render(Message(f"outcome.{result.outcome.value}"), language)
@@ -294,5 +332,5 @@ def _said(result: CheckResult, language: str) -> dict[str, Any]:
     if result.frames:
         told["line"] = result.frames[-1].line
     if result.prints:
-        told["output"] = block(result.prints)[-MAX_OUTPUT:]
+        told["output"] = cut_text(block(result.prints), MAX_OUTPUT)
     return told

@@ -7,9 +7,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
+from types import FrameType
 from typing import Any
 
 from autograder.course.labfile import ROOT
@@ -69,13 +70,15 @@ class LocalTransport:
         self._session = Session(sources.files, sources.paths, seed=seed)
         self._first: Session | None = None  # of rank 0, whose objects are its own
         self._debug = debug
+        self.last: FrameType | None = None  # of student code; only with ``debug``
         self._gang = RankWorkers(self._begin, NO_END if debug else PATIENCE)
         self.lost = 0
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
         """Execute one request in this process."""
         collective.stand_alone()
-        return self._session.execute(request, tensors, debug=self._debug)
+        with self._remembered():
+            return self._session.execute(request, tensors, debug=self._debug)
 
     def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Execute a request per rank, the first of them in this process.
@@ -99,7 +102,8 @@ class LocalTransport:
         collective.join(0, world, ask)
         met = None
         try:
-            reply = self._first.execute(*requests[0], debug=self._debug)
+            with self._remembered():
+                reply = self._first.execute(*requests[0], debug=self._debug)
             if failed and not isinstance(failed[0], RankRaised):
                 raise failed[0]
             if not failed:
@@ -110,6 +114,27 @@ class LocalTransport:
             collective.join(0, 1)
             if met is None or None in met.replies:
                 self._gang.close()
+
+    def is_own(self, frame: FrameType) -> bool:
+        """Whether a frame runs a function of the student's."""
+        code = frame.f_code
+        return code.co_filename in self._sources.paths.values() and code.co_name != "<module>"
+
+    @contextmanager
+    def _remembered(self) -> Iterator[None]:
+        """Keep the frame of the last call of student code, for somebody who debugs it."""
+
+        def profiled(frame: FrameType, event: str, arg: object) -> None:
+            if event == "return" and self.is_own(frame):
+                self.last = frame  # calls that it made have returned before it
+
+        before = sys.getprofile()
+        if self._debug:
+            sys.setprofile(profiled)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
 
     def take_prints(self) -> str:
         """Prints went where those of this process go."""

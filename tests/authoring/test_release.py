@@ -22,7 +22,19 @@ from autograder.course import handed_out, labfile
 from autograder.course.labfile import ROOT
 
 LABS = [labfile.load(path.parent) for path in sorted((ROOT / "labs").glob("*/lab.toml"))]
-COMMANDS = ("test", "watch", "hint", "debug", "spot", "chat", "carry", "reset", "report", "doctor")
+COMMANDS = (
+    "test",
+    "watch",
+    "hint",
+    "debug",
+    "submit",
+    "spot",
+    "chat",
+    "carry",
+    "reset",
+    "report",
+    "doctor",
+)
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def test_odd_output_is_cut_and_harmless() -> None:
     (hand_in,) = (HandIn("a", (result,)),)
     record = replace(CLASS, hand_ins=(hand_in,))
     (test,) = json.loads(scoreboard.text_of(record, "zh"))["tests"]
-    assert test["output"] == "x" * 500
+    assert len(test["output"]) <= 500 and set(test["output"]) == set("x\n[…]")
 
 
 @pytest.fixture(scope="module")

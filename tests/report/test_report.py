@@ -258,16 +258,16 @@ def test_a_hidden_case_shows_no_data(make: Any, language: str) -> None:
 
 
 @pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
-def test_a_public_case_shows_traceback_and_the_last_prints(make: Any) -> None:
+def test_a_public_case_shows_traceback_and_both_ends_of_the_prints(make: Any) -> None:
     prints = "".join(f"line {number}\n" for number in range(100))
     failed = replace(RESULTS["rope_angles"], prints=prints)
     page = make(CLASS, replace(MIXED, results=(failed,)), "en")
     assert "attention.py" in page
     assert ", line 12, in forward" in page
     assert "return q @ k" in page
-    assert "line 99" in page
-    assert "line 70\n" in page
-    assert "line 69\n" not in page
+    assert "line 99" in page and "line 0\n" in page
+    assert "line 85\n" in page and "line 13\n" in page
+    assert "line 84\n" not in page and "line 14\n" not in page
 
 
 @pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])

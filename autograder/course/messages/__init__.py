@@ -93,3 +93,24 @@ def language() -> str:
     if not asked:
         asked = locale.getlocale()[0] or ""
     return "zh" if asked.lower().startswith(("zh", "chinese")) else "en"
+
+
+CUT = "[…]"  # where lines or characters were left out of the middle
+
+
+def cut(lines: Sequence[str], most: int) -> list[str]:
+    """The lines, or ``most`` of them: the first, a mark for what is left out, and the last."""
+    if len(lines) <= most:
+        return list(lines)
+    if most < 3:
+        return list(lines[-most:])
+    tail = most // 2
+    return [*lines[: most - tail - 1], CUT, *lines[-tail:]]
+
+
+def cut_text(text: str, most: int) -> str:
+    """A text, or its two ends with a mark between, ``most`` characters together."""
+    if len(text) <= most:
+        return text
+    half = (most - len(CUT) - 2) // 2
+    return f"{text[:half]}\n{CUT}\n{text[-half:]}"

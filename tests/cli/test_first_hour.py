@@ -1,0 +1,240 @@
+"""What a student meets in the first hour: ``K=``, ``submit``, prints, ``debug``, chance."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from autograder.authoring import stubs
+from autograder.cli import submit
+from autograder.cli.named_checks import chosen_checks, meaning
+from autograder.course import course_file, labfile
+from autograder.course.course_file import CourseError
+from autograder.course.labfile import ROOT, LabError
+from autograder.course.messages import CUT, cut, cut_text
+from autograder.grading.judge_process import EngineError
+from autograder.report.escape import block
+from tests import hand_ins, warm
+
+LAB = labfile.load(labfile.find_lab("2"))
+SOLUTION = labfile.SOLUTIONS / LAB.name
+WHO = ("--id", "2024001", "--name", "张三")
+
+
+def of(*exercises: str) -> tuple[str, ...]:
+    return tuple(c.name for c in LAB.checks if c.exercise.split(".")[1] in exercises)
+
+
+# ---------------------------------------------------------------- K=
+
+
+@pytest.mark.parametrize(
+    "match", ["apply_rotary", "Apply_Rotary", "apply rotary", "lab2.apply-rotary"]
+)
+def test_an_exercise_goes_by_its_name_in_any_case(match: str) -> None:
+    assert chosen_checks(LAB, match) == of("apply_rotary")
+
+
+def test_words_of_names_match_and_parts_within_words_do_not() -> None:
+    assert chosen_checks(LAB, "rotate") == of("rotate_half")
+    assert set(chosen_checks(LAB, "ROTARY")) >= {*of("rotary_embedding", "apply_rotary")}
+    assert (
+        chosen_checks(LAB, "test_mlp_runs") == chosen_checks(LAB, "MLP_runs") == ("test_mlp_runs",)
+    )
+    assert chosen_checks(LAB, "旋转一半") == of("rotate_half")
+    with pytest.raises(LabError):
+        chosen_checks(LAB, "otate")
+
+
+def test_what_was_matched_is_said_where_it_is_not_plain() -> None:
+    assert meaning(LAB, "rotate_half", of("rotate_half"), "en") == ""
+    assert "rotate_half" in meaning(LAB, "rotate", of("rotate_half"), "en")
+    assert "test_mlp_runs" in meaning(LAB, "mlp_runs", ("test_mlp_runs",), "zh")
+
+
+def test_a_miss_says_what_is_near() -> None:
+    with pytest.raises(LabError, match="did you mean rotary_embedding") as caught:
+        chosen_checks(LAB, "rotary_embeding")
+    assert "rotary_embedding 吗" in caught.value.said.zh
+    done = warm.run("test", "-k", "kv_cach_bites", "--lang", "en")
+    assert done.status == 2 and "kv_cache_bytes" in done.stderr
+
+
+# ---------------------------------------------------------------- test
+
+
+def test_the_next_todo_has_its_file_and_line(tmp_path: Path) -> None:
+    for name, text in hand_ins.stub().items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = warm.run("test", "--lab", "2", "--folder", str(tmp_path), "--lang", "en")
+    lines = (tmp_path / "attention.py").read_text(encoding="utf-8").splitlines()
+    place = next(n for n, text in enumerate(lines, 1) if "TODO lab2.rotate_half" in text)
+    assert f"{tmp_path / 'attention.py'}:{place}" in done.stdout
+
+
+def test_the_look_at_all_labs_names_a_todo_too() -> None:
+    done = warm.run("test", "--lang", "en")
+    assert "TODO: labs/lab1_foundations" in done.stdout
+
+
+def test_all_points_lead_to_chat_to_handing_in_and_to_the_next_lab() -> None:
+    done = warm.run("test", "--lab", "2", "--folder", str(SOLUTION), "--lang", "en")
+    order = [
+        done.stdout.index(word) for word in ("of your own hand", " chat ", " submit ", "next: ")
+    ]
+    assert order == sorted(order) and "--lab 3" in done.stdout[order[-1] :]
+
+
+def test_prints_of_passing_checks_are_shown_when_asked_for(tmp_path: Path) -> None:
+    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
+    text = (folder / "attention.py").read_text(encoding="utf-8")
+    noisy = "\n\n_right = rotate_half\n\ndef rotate_half(x):\n"
+    noisy += "    print('begin', *range(99), 'end', sep='\\n')\n    return _right(x)\n"
+    (folder / "attention.py").write_text(text + noisy, encoding="utf-8")
+    asked = "test", "--lab", "2", "-k", "rotate_half", "--folder", str(folder), "--lang", "en"
+    quiet, loud = warm.run(*asked), warm.run(*asked, "--prints")
+    assert quiet.status == loud.status == 0 and "begin" not in quiet.stdout
+    assert loud.stdout.count("begin") >= 3 and "end" in loud.stdout and CUT in loud.stdout
+
+
+def test_what_is_long_is_cut_in_the_middle() -> None:
+    lines = [str(number) for number in range(100)]
+    short = cut(lines, 9)
+    assert len(short) == 9 and short[0] == "0" and CUT in short and short[-1] == "99"
+    assert cut(lines[:9], 9) == lines[:9] and cut(lines, 1) == ["99"]
+    text = cut_text("a" * 999 + "z" * 999, 100)
+    assert len(text) <= 100 and text[0] == "a" and CUT in text and text[-1] == "z"
+    assert len(block("\n".join(lines)).splitlines()) == 30
+
+
+def test_json_has_a_version(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    folder = "--folder", str(SOLUTION)
+    warm.run("test", "--lab", "2", "-k", "rotate_half", *folder, "--json", str(path))
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["version"] == 1 and found["lab"] == LAB.name and found["score"] == 4
+
+
+# ---------------------------------------------------------------- submit
+
+
+def test_the_zip_holds_what_is_handed_in_and_grading_gives_it_the_same_score(
+    tmp_path: Path,
+) -> None:
+    mine = shutil.copytree(SOLUTION, tmp_path / "mine")
+    (mine / "notes.txt").write_text("mine", encoding="utf-8")
+    with open(mine / "mlp.py", "a", encoding="utf-8") as stream:
+        stream.write("\n\ndef count_parameters(config):\n    return 0\n")
+    for out in ("class", "again"):
+        (tmp_path / out).mkdir()
+        done = warm.run(
+            "submit", "--lab", "2", *WHO, "--folder", mine, "--out", tmp_path / out, "--lang", "en"
+        )
+        assert done.status == 0 and done.stderr == ""
+    name = "2024001_张三_lab2.zip"
+    found = re.search(r"(\d+) of 100 points", done.stdout)
+    assert found is not None and int(found[1]) < 100 and "count_parameters" in done.stdout
+    assert name in done.stdout and "attention.py" in done.stdout and "notes" not in done.stdout
+    packed = tmp_path / "class" / name
+    assert list(packed.parent.iterdir()) == [packed]
+    assert packed.read_bytes() == (tmp_path / "again" / name).read_bytes()
+    with zipfile.ZipFile(packed) as archive:
+        assert archive.namelist()[: len(LAB.files)] == list(LAB.files)
+        assert archive.read("mlp.py") == (mine / "mlp.py").read_bytes()
+    graded = tmp_path / "graded"
+    assert warm.grade(tmp_path / "class", graded).status == 0
+    with open(graded / "scores.csv", encoding="utf-8-sig", newline="") as sheet:
+        (row,) = csv.DictReader(sheet)
+    assert row["student_id"] == "2024001_张三" and float(row["score"]) == float(found[1])
+
+
+def test_the_report_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(submit, "tried", no_checks)
+    (tmp_path / "report_figures").mkdir()
+    for name in ("my_report.md", "report_figures/scores.svg", "other.md"):
+        (tmp_path / name).write_text("mine", encoding="utf-8")
+    assert submit.run("2", SOLUTION, ("1", "x"), "en") == 0
+    with zipfile.ZipFile(tmp_path / "1_x_lab2.zip") as archive:
+        own = [*LAB.files, "my_report.md", "report_figures/scores.svg"]
+        assert archive.namelist() == own
+
+
+def no_checks(*arguments: object) -> None:
+    raise EngineError("no engine")
+
+
+def test_what_lacks_something_is_packed_only_when_forced(tmp_path: Path) -> None:
+    asked = "submit", "--lab", "2", *WHO, "--folder", tmp_path, "--out", tmp_path, "--lang", "en"
+    assert warm.run(*asked, "--force").status == 2  # nothing is there
+    (tmp_path / "attention.py").write_text(stubs.stubs(LAB)["attention.py"], encoding="utf-8")
+    done = warm.run(*asked)
+    assert done.status == 2 and not list(tmp_path.glob("*.zip"))
+    assert "Not there: mlp.py" in done.stdout and "as handed out: attention.py" in done.stdout
+    assert "--force" in done.stdout
+    done = warm.run(*asked, "--force")
+    assert done.status == 0 and "0 of 100 points" in done.stdout
+    assert len(list(tmp_path.glob("*.zip"))) == 1
+
+
+@pytest.mark.parametrize(
+    "who", [(), ("--id", "1"), ("--name", "x"), ("--id", "../1", "--name", "x")]
+)
+def test_nobody_s_hand_in_is_not_packed(tmp_path: Path, who: tuple[str, ...]) -> None:
+    done = warm.run("submit", "--lab", "2", *who, "--out", tmp_path, "--lang", "en")
+    assert done.status == 2 and len(done.stderr.splitlines()) == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_course_names_the_zips(tmp_path: Path) -> None:
+    path = tmp_path / "course.toml"
+    assert course_file.zip_pattern(path) == course_file.ZIP_NAME
+    path.write_text('[submit]\nname = "lab{lab}-{id}.zip"\n', encoding="utf-8")
+    assert course_file.zip_pattern(path) == "lab{lab}-{id}.zip"
+    for wrong in ("{id}.zip", "{lab}.zip", "../{id}{lab}.zip", "{id}_{lab}_{x}.zip", "{id}{lab}"):
+        path.write_text(f'[submit]\nname = "{wrong}"\n', encoding="utf-8")
+        with pytest.raises(CourseError, match="name"):
+            course_file.zip_pattern(path)
+
+
+# ---------------------------------------------------------------- debug
+
+
+@pytest.mark.parametrize("ending", ["return mine", "return mine.undefined"])
+def test_debug_stops_in_the_students_file(tmp_path: Path, ending: str) -> None:
+    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
+    with open(folder / "attention.py", "a", encoding="utf-8") as stream:
+        stream.write(f"\n\ndef rotate_half(x):\n    mine = -x\n    {ending}\n")
+    asked = "debug", "--lab", "2", "-k", "rotate_half"
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", *asked, "--folder", str(folder), "--lang", "en"],
+        input="p 'sum', 40 + 2, mine.shape == x.shape\nq\n", cwd=ROOT, capture_output=True,
+        text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 1 and "('sum', 42, True)" in done.stdout
+    assert f"-> {ending}" in done.stdout and "INTERNALERROR" not in done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------- chat
+
+
+def test_chance_is_the_same_every_time_and_can_be_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from autograder.cli.chat import run
+
+    files = {name: str(SOLUTION / name) for name in LAB.files}
+    texts = []
+    for temperature, seed in ((0.0, 0), (0.9, 0), (0.9, 0), (0.9, 1)):
+        tiny = labfile.LABS / "given" / "tiny_qwen3"
+        assert run(files, tiny, "The whale", 20, "en", temperature=temperature, seed=seed) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[1] == texts[2] and len(set(texts)) == 3
