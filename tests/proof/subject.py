@@ -45,7 +45,7 @@ class Subject:
     def styles(self) -> list[Path]:
         """Folders of right solutions in other styles."""
         name = self.lab.name.split("_")[0]
-        return sorted(p.parent for p in labfile.ROOT.glob(f"tests/styles/{name}/*/attention.py"))
+        return sorted({p.parent for p in labfile.ROOT.glob(f"tests/styles/{name}/*/*.py")})
 
     @property
     def forbidden_styles(self) -> set[str]:

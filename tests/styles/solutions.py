@@ -89,4 +89,4 @@ def error(actual: Tensor, expected: Tensor) -> float:
 
 def styles(lab: str) -> list[str]:
     """Names of the folders under ``tests/styles/<lab>``."""
-    return sorted(path.parent.name for path in (STYLES / lab).glob("*/attention.py"))
+    return sorted({path.parent.name for path in (STYLES / lab).glob("*/*.py")})
