@@ -231,7 +231,7 @@ class _Reader:
         fields = Limits.__dataclass_fields__
         table = self._table("[limits]", raw, *fields)
         for key in raw:
-            kind = int if fields[key].type == "Count" else (int, float)
+            kind = int if fields[key].type == "int" else (int, float)
             if not 0 < table.value(key, kind) <= MAX_LIMIT:  # NaN is neither
                 raise table.error(key, f"must be above 0 and at most {MAX_LIMIT}")
         return Limits(**raw)

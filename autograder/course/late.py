@@ -10,14 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated
-
-from msgspec import Meta
 
 DAY = timedelta(days=1)
-# Numbers of records, as far as they may come from a file that somebody has written.
-Count = Annotated[int, Meta(ge=-(2**53), le=2**53)]
-Number = Count | Annotated[float, Meta(ge=-(2**53), le=2**53)]
 
 
 @dataclass(frozen=True)
@@ -44,9 +38,9 @@ class LateRules:
     """
 
     due: str
-    grace_minutes: Count = 0
-    percent_per_day: Count = 0
-    max_days: Count | None = None
+    grace_minutes: int = 0
+    percent_per_day: int = 0
+    max_days: int | None = None
     offset: str = ""
     extensions: tuple[Extension, ...] = ()
 
@@ -64,8 +58,8 @@ class Lateness:
 
     due: str
     extended: bool = False
-    days: Count | None = 0
-    percent: Count = 0
+    days: int | None = 0
+    percent: int = 0
     closed: bool = False
     why: str = ""
     told_by_hand: str = ""

@@ -9,11 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from autograder.course.records import Message, Values
 
 _T = TypeVar("_T")
+_LARGEST = 1 << 63
 
 
 def to_plain(value: Any) -> Any:
@@ -40,10 +39,23 @@ def from_plain(kind: type[_T], data: Any) -> _T:
     Raises:
         ValueError: the data does not fit the types of ``kind``; says what, and where.
     """
+    import msgspec  # where data is read, and not before: doctor answers without any package
+
     try:
+        if not _bounded(data):
+            raise ValueError("a number is beyond 64 bits, or none")
         return msgspec.convert(data, kind, dec_hook=_special)
     except (msgspec.ValidationError, RecursionError, OverflowError) as error:
         raise ValueError(str(error)) from None
+
+
+def _bounded(value: Any) -> bool:
+    """Whether all numbers are such as the arithmetic on them expects."""
+    if isinstance(value, dict):
+        return all(map(_bounded, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_bounded, value))
+    return not isinstance(value, (int, float)) or -_LARGEST < value < _LARGEST
 
 
 @cache

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from autograder.course.late import Count, Lateness, LateRules, Number
+from autograder.course.late import Lateness, LateRules
 
 if TYPE_CHECKING:
     Values = Mapping[str, Any]
@@ -149,7 +149,7 @@ class Check:
     name: str
     exercise: str
     family: str
-    points: Count
+    points: int
     title: Text
     needs: tuple[str, ...] = ()
     fresh: bool = False
@@ -180,11 +180,11 @@ class Limits:
     one needs a hundredth of it.
     """
 
-    cpu_seconds: Number = 2.0
-    wall_seconds: Number = 20.0
-    memory_mib: Count = 1024
-    lost_workers: Count = 3
-    hand_in_seconds: Number = 120.0
+    cpu_seconds: int | float = 2.0
+    wall_seconds: int | float = 20.0
+    memory_mib: int = 1024
+    lost_workers: int = 3
+    hand_in_seconds: int | float = 120.0
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Frame:
     """One line of a student's traceback."""
 
     file: str
-    line: Count
+    line: int
     function: str
     text: str
 
@@ -304,7 +304,7 @@ class Origin:
     students: tuple[Student, ...] = ()
     submitted_at: str = ""
     late: bool | None = None
-    attempt: Count = 1
+    attempt: int = 1
 
 
 @dataclass(frozen=True)
@@ -334,11 +334,11 @@ class Override:
 
     student: str
     check: str
-    points: Number | None
+    points: int | float | None
     reason: str
     by: str
     exercise: str = ""
-    bonus: Number = 0
+    bonus: int | float = 0
     looked_at: bool = False
 
 
@@ -406,8 +406,8 @@ class ClassRecord:
     isolation: Isolation
     versions: Mapping[str, str]
     hand_ins: Sequence[HandIn]
-    hidden_cases: Count = 0
-    public_cases: Count = 0
+    hidden_cases: int = 0
+    public_cases: int = 0
     missing: tuple[Student, ...] = ()  # on the roster, but without a hand-in
     late_rules: LateRules | None = None  # of the course file, where there was one
 

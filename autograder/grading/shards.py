@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.course.atomic import write_atomic
-from autograder.course.late import Count, LateRules
+from autograder.course.late import LateRules
 from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import Isolation, Lab, Message, Origin
 from autograder.grading import hidden_cases, journal
@@ -38,8 +38,8 @@ class ShardError(ValueError):
 class Shard:
     """The ``number``-th of ``count`` shards, counted from 1."""
 
-    number: Count
-    count: Count
+    number: int
+    count: int
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
@@ -95,8 +95,8 @@ class Part:
     attempt: str
     versions: Mapping[str, str]
     isolation: Isolation
-    hidden_cases: Count
-    public_cases: Count
+    hidden_cases: int
+    public_cases: int
     graded: tuple[str, ...]
     handed: tuple[Participant, ...]
     remarks: tuple[Message, ...]

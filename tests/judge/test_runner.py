@@ -11,7 +11,7 @@ import pytest
 
 from autograder.checks.expect import CheckFailed
 from autograder.checks.plan import CheckCase, Plan
-from autograder.course.messages import render
+from autograder.course.messages import CUT, render
 from autograder.course.records import (
     Check,
     CheckResult,
@@ -367,14 +367,14 @@ def test_a_problem_with_a_file_decides_for_its_checks() -> None:
     assert {result.outcome for result in everything.values()} == {Outcome.FAILED}
 
 
-def test_prints_are_shown_once_and_only_their_end() -> None:
+def test_prints_are_shown_once_and_only_their_ends() -> None:
     run = Run().check("good").check("bad", raising(student_error()))
     run.check("worse", raising(student_error()))
     lines = [f"line {n}" for n in range(40)]
     run.worker.prints = ["while importing", "of the good one", "\n".join(lines), "later"]
     found = run.run()
     assert found["good"].prints == "" and found["worse"].prints == ""
-    assert found["bad"].prints.splitlines() == lines[10:]
+    assert found["bad"].prints.splitlines() == [*lines[:14], CUT, *lines[-15:]]
 
 
 def test_the_secret_decides_the_order_of_cases() -> None:
