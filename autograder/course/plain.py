@@ -22,6 +22,8 @@ def to_plain(value: Any) -> Any:
     objects, or marked: ``{"$tuple": [...]}``, ``{"$float": "nan" | "inf" | "-inf"}`` and
     ``{"$pairs": [[key, value], ...]}``, an object whose keys JSON or these marks would confuse.
     """
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if isinstance(value, Message):
         return {"key": value.key, "values": {k: _value_out(v) for k, v in value.values.items()}}
     if is_dataclass(value) and not isinstance(value, type):
