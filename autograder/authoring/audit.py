@@ -25,7 +25,7 @@ MAX_BREACHES = 12  # shown per promise
 
 @dataclass(frozen=True)
 class Promise:
-    """What is promised, and the function that looks for breaches (what, where, the mend)."""
+    """A promise, and the function that looks for breaches (what, where, the mend)."""
 
     text: str
     breaches: Callable[[LabSources], Iterable[str]]
@@ -33,7 +33,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a promise; ``doubt`` says why it could be neither proved nor refuted."""
+    """The outcome of one promise; ``doubt`` says why it could be neither proved nor refuted."""
 
     promise: str
     breaches: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ def stale_spots(place: LabSources) -> Iterator[str]:
 
 
 def spots_file(place: LabSources) -> Path:
-    """Where the lab's questions lie."""
+    """Return where the lab's questions lie."""
     return place.folder / FILE
 
 
@@ -88,7 +88,7 @@ def stale_count(place: LabSources) -> Iterator[str]:
 
 
 def count_file(place: LabSources) -> Path:
-    """Where it lies."""
+    """Return where it lies."""
     return place.folder / labfile.FILE
 
 

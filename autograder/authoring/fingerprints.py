@@ -111,7 +111,7 @@ def made_of_singles(place: LabSources) -> str:
 
 
 def is_made_of(path: Path, sources: str) -> bool:
-    """Whether the bank at ``path`` was made from sources of this hash."""
+    """Return whether the bank at ``path`` was made from sources of this hash."""
     try:
         return load(path).made_of == sources
     except BankError:

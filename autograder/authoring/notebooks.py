@@ -69,7 +69,7 @@ def write(source: Path, notebook: Path) -> None:
 
 
 def stale(source: Path, notebook: Path) -> bool:
-    """Whether ``notebook`` is absent or is not, byte for byte, what ``write`` would make.
+    """Return whether ``notebook`` is absent or is not, byte for byte, what ``write`` would make.
 
     Raises:
         ValueError: see ``build``.

@@ -64,7 +64,7 @@ class Section:
 
     @property
     def fixed(self) -> Mapping[str, list[str]]:
-        """What has to be the same in every language, by kind: code blocks in their order."""
+        """Return what has to be the same in every language, by kind: code blocks in their order."""
         bare = _COMMENT.sub(" ", _FENCE.sub(" ", self.body))
         formulas = _FORMULA.findall(_CODE.sub(" ", bare))
         codes = _CODE.findall(bare)
@@ -164,7 +164,7 @@ def pages(place: LabSources) -> Iterator[Path]:
 
 
 def chinese_of(path: Path) -> Path:
-    """Where the Chinese page of an English one lies."""
+    """Return where the Chinese page of an English one lies."""
     return path.with_name(path.name.removesuffix(".md") + CHINESE)
 
 
@@ -180,7 +180,7 @@ def breaches(place: LabSources) -> Iterator[str]:
 
 
 def faults(english: Path, chinese: Path, shown: str) -> Iterator[str]:
-    """What ails a Chinese page, which goes by the name ``shown``."""
+    """Return what ails a Chinese page, which goes by the name ``shown``."""
     for pair in paired(english, chinese):
         yield from odd(pair, english.name, shown)
         if pair.both is not None and is_stale(*pair.both):
@@ -231,12 +231,12 @@ def _in_order(english: Sequence[Section], chinese: Sequence[Section]) -> Iterato
 
 
 def is_stale(english: Section, chinese: Section) -> bool:
-    """Whether the Chinese was made from other words than stand there now."""
+    """Return whether the Chinese was made from other words than stand there now."""
     return chinese.made_of != english.digest
 
 
 def odd(pair: Pair, english: str, shown: str) -> Iterator[str]:
-    """What differs although no language may change it: sections, code, formulas, numbers."""
+    """Return what differs although no language may change it: sections, code, formulas, numbers."""
     if pair.both is None:
         if pair.english is not None:
             one = pair.english

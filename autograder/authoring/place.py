@@ -1,4 +1,4 @@
-"""Where the sources of one lab lie. Another root makes the same promises about a copy."""
+"""Paths of one lab's sources. Another root makes the same promises about a copy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LabSources:
 
     @cached_property
     def lab(self) -> Lab:
-        """What ``lab.toml`` says.
+        """Return what ``lab.toml`` says.
 
         Raises:
             LabError: see :func:`autograder.course.labfile.load`.

@@ -71,7 +71,7 @@ def torch_release() -> str:
 
 
 def differences(kept: Sequence[Case], made: Sequence[Case]) -> Iterator[str]:
-    """What tells two sets of cases apart, in words.
+    """Return what tells two sets of cases apart, in words.
 
     Configs, scalars and whole numbers have to be equal, other tensors up to ``TOLERANCE``.
     """
@@ -151,7 +151,7 @@ FEWEST = 4  # different numbers in a tensor that tells something; a mask has two
 
 @dataclass(frozen=True)
 class Numbers:
-    """What can be found in a tensor: its numbers in a row, and its rows, in two orders each.
+    """Searchable content of a tensor: its numbers in a row, and its rows, in two orders each.
 
     The second order is that of the tensor with its last two dimensions changed about.
     """
@@ -169,7 +169,7 @@ class Numbers:
         return cls(tuple(one.tobytes() for one in both), tuple(one.shape[-1] for one in both))
 
     def tells(self, wanted: Numbers) -> bool:
-        """Whether this one holds the other, or is most of it.
+        """Return whether this one holds the other, or is most of it.
 
         Most is half: a single row that is left as it was, as a first token is, tells little.
         """
@@ -177,7 +177,7 @@ class Numbers:
         return self.holds(wanted) or (much and wanted.holds(self))
 
     def holds(self, part: Numbers) -> bool:
-        """Whether the other can be cut out of this one."""
+        """Return whether the other can be cut out of this one."""
         if not part._some <= self._values:
             return False
         if any(rows and rows <= own for own in self._rows for rows in part._rows):
@@ -203,7 +203,7 @@ class Numbers:
 
 
 def _is_plain(numbers: NDArray[Any]) -> bool:
-    """Whether anybody could make them: a few different ones, or the count of positions."""
+    """Return whether anybody could make them: a few different ones, or the count of positions."""
     flat = numbers.reshape(-1)
     first = flat[0] if flat.size else 0.0
     counted = np.array_equal(flat, first + np.arange(flat.size)) if np.isfinite(first) else False
@@ -279,7 +279,7 @@ def handed_out(place: LabSources) -> Iterator[str]:
 
 
 def _asked(place: LabSources) -> list[_Asked]:
-    """What the solution is asked, on public cases and on hidden ones."""
+    """Return what the solution is asked, on public cases and on hidden ones."""
     plan, transport = collect(place.folder), _Watching(Sources(sources_of(place)))
     hidden = recipes.build(recipes.of_lab(place.solution), SECRET)
     found = []

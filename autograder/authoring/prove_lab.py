@@ -93,7 +93,7 @@ _HOURS = re.compile(r"\d+(?: to \d+)? (?:min|h)|–")
 
 
 def handout_breaches(place: LabSources) -> Iterator[str]:
-    """What a handout lacks, or tells differently than ``lab.toml``."""
+    """Return what a handout lacks, or tells differently than ``lab.toml``."""
     path = place.folder / HANDOUT
     shown = place.shown(path)
     if not path.is_file():

@@ -140,7 +140,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Outline:
-    """What a file calls, imports by name, and has of functions that put an area in front."""
+    """A file's calls, names imported, and functions that put an area in front of a key."""
 
     calls: tuple[_Call, ...]
     imported: frozenset[str]

@@ -97,7 +97,7 @@ class Recording:
         return now
 
     def is_due(self, key: str) -> bool:
-        """Whether this entry is one of those that are answered anew at this commit."""
+        """Return whether this entry is one of those that are answered anew at this commit."""
         return int(hashed(self._commit, key)[:8], 16) % ANEW == 0
 
     def stale(self, what: str, known: Any, now: Any) -> StaleRecordingError:
@@ -266,7 +266,7 @@ def _from_plain(name: str, raw: Mapping[str, Any]) -> HandIn:
 
 
 def _verdicts(raw: Mapping[str, Any]) -> list[Any]:
-    """What has to come out the same: outcomes and what they are told by, marks, and names."""
+    """Say what has to come out the same: outcomes and what they are told by, marks, and names."""
     outcomes = {
         one["check"]: [one["outcome"], (one["message"] or {}).get("key")] for one in raw["results"]
     }
@@ -309,7 +309,7 @@ def together(entries: Sequence[Entry], sources: Mapping[str, str]) -> dict[str, 
 def traces_of(
     plan: Plan, sources: Mapping[str, str], *, only: Collection[str] = (), seed: int = 0
 ) -> dict[str, Trace]:
-    """What a hand-in of ours answers, by exercise; it runs in this process, as in a worker.
+    """Return what a hand-in of ours answers, by exercise; it runs in this process, as in a worker.
 
     Args:
         plan: the checks, on public cases.
@@ -332,7 +332,7 @@ def traces_of(
 
 
 def reference_of(plan: Plan, sources: Mapping[str, str]) -> tuple[Traces, frozenset[str]]:
-    """What the solution answers, and the items in it that hang on random numbers."""
+    """Return what the solution answers, and the items in it that hang on random numbers."""
     first, second = traces_of(plan, sources), traces_of(plan, sources, seed=OTHER_SEED)
     random = {
         key
@@ -344,7 +344,7 @@ def reference_of(plan: Plan, sources: Mapping[str, str]) -> tuple[Traces, frozen
 
 
 class Answers:
-    """What hand-ins of ours answer in short, read where the same text was asked the same before.
+    """Short answers of our own hand-ins, read where the same text was asked the same before.
 
     Nothing is answered anew here: ``audit`` asks some of the mistakes of a bank again.
     """
@@ -360,7 +360,7 @@ class Answers:
         items: Mapping[str, Collection[str]] | None = None,
         width: int = WIDTH,
     ) -> Shorts:
-        """What one of them answers.
+        """Return what one of them answers.
 
         Args:
             sources: text by file name.

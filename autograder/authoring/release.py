@@ -141,7 +141,7 @@ def makefile(text: str) -> str:
 
 
 def pyproject(text: str) -> str:
-    """What students install: the core, and the extras that are for them."""
+    """Return what students install: the core, and the extras that are for them."""
     whole = tomllib.loads(text)
     project = whole["project"]
     extras = {name: project["optional-dependencies"][name] for name in EXTRAS}
@@ -190,7 +190,7 @@ def leaks(files: Mapping[str, bytes], root: Path) -> Iterator[str]:
 
 
 def _text(path: str, blob: bytes) -> str:
-    """What a reader sees; empty for what is no text."""
+    """Return what a reader sees; empty for what is no text."""
     try:
         text = blob.decode("utf-8")
     except UnicodeDecodeError:

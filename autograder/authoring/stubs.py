@@ -89,7 +89,7 @@ def stub_of(text: str, name: str, hints: dict[str, str]) -> str:
 
 
 class Fate(Enum):
-    """What became of a generated file."""
+    """The outcome of generating one file."""
 
     WRITTEN = "written"
     UNCHANGED = "unchanged"  # it was right already

@@ -1,4 +1,4 @@
-"""Which modules students get: what their commands import, found in the syntax trees.
+"""The modules students get: all that their commands import, found in the syntax trees.
 
 An edge is an import statement, also one inside a function, or a string that is the full name of
 one of our modules (``python -m …``, a pytest plugin): processes are started by such names.
@@ -35,7 +35,7 @@ class PartsError(ValueError):
 
 
 def is_never(module: str) -> bool:
-    """Whether a module is one that students must not get, or lies in such a package."""
+    """Return whether a module is one that students must not get, or lies in such a package."""
     oracle = module.startswith(f"{PACKAGE}.reference.oracle")  # and oracle_model, …
     return oracle or any(module == one or module.startswith(f"{one}.") for one in NEVER)
 
@@ -66,7 +66,7 @@ def parts(root: Path) -> dict[str, Path]:
 
 
 def _of_labs(root: Path, files: dict[str, Path]) -> Iterator[str]:
-    """What checks and given code import of ours."""
+    """Return what checks and given code import of ours."""
     for path in sorted(root.glob("labs/*/**/*.py")):
         for module in _imported(ast.parse(read(path)), path.name, files):
             yield from _with_packages(module)

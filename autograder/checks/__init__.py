@@ -1,1 +1,1 @@
-"""What a lab's author writes checks with."""
+"""The face that a lab's author imports: cases, ``expect_…``, costs, and the pytest plugin."""

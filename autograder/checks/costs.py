@@ -1,4 +1,4 @@
-"""What checks say of costs: ``expect_…`` helpers for calls that were made with ``measure``.
+"""Helpers for checks of costs: ``expect_…`` for calls that were made with ``measure``.
 
 Costs are counted in the student's process (see :mod:`autograder.worker.costs`). Where less work
 was seen than any right answer takes, nothing is known: that is for a human, and no zero.
@@ -76,7 +76,7 @@ def _words(en: str, zh: str) -> dict[str, str]:
 
 
 def measured(result: Result, case: Case) -> tuple[Any, Costs]:
-    """What a measured call returned (None where it went over its cap), and its costs."""
+    """Return what a measured call returned (None where it went over its cap), and its costs."""
     value, table = expect_items(result, 2, case)
     for part in value if isinstance(value, (tuple, list)) else (value,):
         if (
@@ -184,7 +184,7 @@ def expect_bytes(result: Result, case: Case, *, most: int, least: float, why: Te
 
 
 def expect_within_cap(result: Result, case: Case, *, cap: int, least: float) -> Any:
-    """What a call returned that was given at most ``cap`` bytes.
+    """Return what a call returned that was given at most ``cap`` bytes.
 
     Where the system keeps no limit (``fenced``) the visible bytes alone decide, and then enough
     of the work has to be visible.

@@ -1,4 +1,4 @@
-"""What a check is written with: ``cases``, and ``expect_…`` helpers that raise a sentence.
+"""Helpers that checks are written with: ``cases``, and ``expect_…`` that raise a sentence.
 
 A check is a function ``test_…(student, case)``. Its docstring is the line a student reads
 (English, an empty line, Chinese). It fails through :class:`CheckFailed` only: one finished
@@ -305,7 +305,7 @@ def expect_unlike(
 
 
 def expect_parameter(student: Student, module: Handle, name: str, case: Case) -> None:
-    """What a module holds under a name is an ``nn.Parameter``, which is learned."""
+    """Return what a module holds under a name is an ``nn.Parameter``, which is learned."""
     held = student.new("builtins.getattr", module, name)
     if student.call("builtins.isinstance", held, Named("torch.nn.Parameter")).value is not True:
         raise CheckFailed("check.buffer", case=case.words, name=name)

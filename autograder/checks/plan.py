@@ -1,4 +1,4 @@
-"""What a hand-in is asked: checks on their cases, collected once for a whole class."""
+"""The plan of a lab: checks on their cases, collected once for a whole class."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CheckCase:
 
 
 class RequestHistory:
-    """What checks ask, learned from hand-ins that pass: see :mod:`autograder.sandbox.prefetcher`.
+    """Requests of checks, learned from hand-ins that pass (:mod:`autograder.sandbox.prefetcher`).
 
     That is one request as a rule; a check that makes several on a case is not foreseen.
     """
@@ -49,7 +49,7 @@ class RequestHistory:
         self._questions[place] = equal or asked
 
     def coming(self, rest: Iterable[Sequence[CheckCase]], number: int) -> Coming:
-        """What will be asked, up to the first trial of which nobody knows.
+        """Return what will be asked, up to the first trial of which nobody knows.
 
         Args:
             rest: the trials of one check after the other.
@@ -112,7 +112,7 @@ QUIET = ("--assert=plain", "--capture=no", *(f"-pno:{name}" for name in WITHOUT)
 
 
 def arguments(folder: Path, more: Sequence[str] = ()) -> list[str]:
-    """What pytest is called with to collect the lab in ``folder``."""
+    """Return what pytest is called with to collect the lab in ``folder``."""
     isolated = ["-c", os.devnull, "--rootdir", str(folder), "--import-mode=importlib"]
     isolated += ["-o", "python_files=test_*.py probes.py confirmations.py"]
     isolated += ["-o", "python_functions=test_ probe_ confirm_"]

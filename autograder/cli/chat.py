@@ -46,7 +46,7 @@ class TokenStream:
         return "" if self._text.endswith("\ufffd") else self.rest()
 
     def rest(self) -> str:
-        """What was held back."""
+        """Return what was held back."""
         piece, self._shown = self._text[self._shown :], max(self._shown, len(self._text))
         return piece
 
@@ -159,7 +159,7 @@ NO_CACHE_YET = "got an unexpected keyword argument 'past'"
 
 
 class Chance(TypedDict):
-    """How the next token is drawn."""
+    """The rule by which the next token is drawn."""
 
     temperature: float
     seed: int
@@ -170,7 +170,7 @@ class ChatError(ToldError):
 
 
 def can_talk(lab: Lab) -> bool:
-    """Whether a lab builds both classes: then its checks make them by these very names.
+    """Return whether a lab builds both classes: then its checks make them by these very names.
 
     Where they are split over ranks, no single process can talk.
     """

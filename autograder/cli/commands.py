@@ -1,4 +1,4 @@
-"""What every command of the command line shares: its name, its help, ``--lab`` and ``--lang``."""
+"""Parsers of commands: name, help in the reader's language, ``--lab`` and ``--lang``."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def add(commands: Commands) -> None:
 
 
 def _book(kind: argparse.ArgumentParser) -> None:
-    """What grade books have in common."""
+    """Return what grade books have in common."""
     kind.add_argument("out", type=Path, help="folder that grade has written")
     text = "the file as it was downloaded; it stays as it is"
     kind.add_argument("book", type=Path, metavar="FILE", help=text)

@@ -63,7 +63,7 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
 
 
 class _Steps:
-    """How many hints were given on what, by exercise, in one folder."""
+    """The number of hints given, by exercise, in one folder."""
 
     def __init__(self, path: Path, place: str) -> None:
         self._path = path
@@ -94,7 +94,7 @@ class _Steps:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What is written there; nothing if it is absent or damaged."""
+    """Return what is written there; nothing if it is absent or damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

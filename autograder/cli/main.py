@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _asked(arguments: argparse.Namespace) -> suggestions.SuggestedOptions:
-    """What commands that are suggested have to say again."""
+    """Return what commands that are suggested have to say again."""
     carried = arguments.command == "carry"
     holds_files = carried or arguments.command in suggestions.WITH_FOLDER
     folder = arguments.folder if holds_files else None
@@ -68,7 +68,7 @@ def _asked(arguments: argparse.Namespace) -> suggestions.SuggestedOptions:
 
 
 def _told(error: ValueError, language: str) -> str:
-    """What an error says, in ``language`` where it knows more than English."""
+    """Return what an error says, in ``language`` where it knows more than English."""
     from autograder.course.messages import render
     from autograder.course.records import Message, ToldError
     from autograder.report.terminal import readable

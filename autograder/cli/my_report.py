@@ -217,7 +217,7 @@ def _environment(language: str) -> str:
 
 
 def _text(labs: Sequence[LabRow], language: str) -> str:
-    """What the tiny checkpoint says through the last lab that can talk and passes."""
+    """Return what the tiny checkpoint says through the last lab that can talk and passes."""
     able = [lab for lab in labs if lab.kind == "passed" and chat.can_talk(lab.lab)]
     if not able:
         return _say_machine_parts("no_text", language)
@@ -261,7 +261,7 @@ def _together(series: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own_numbers(labs: Sequence[LabRow]) -> dict[str, Any]:
-    """What the student's own functions of lab 2 count; empty while they are not right."""
+    """Return what the student's own functions of lab 2 count; empty while they are not right."""
     needed = {"count_parameters", "kv_cache_bytes"}
     for lab in labs:
         right = {row.name for row in lab.rows if row.kind == "passed"}
@@ -273,7 +273,7 @@ def _own_numbers(labs: Sequence[LabRow]) -> dict[str, Any]:
 
 
 def _output(command: Sequence[str]) -> str:
-    """What a command prints; nothing if it fails or takes too long."""
+    """Return what a command prints; nothing if it fails or takes too long."""
     try:
         done = subprocess.run(
             command,
@@ -334,7 +334,7 @@ def run(lab_name: str, folder: Path | None, language: str) -> int:
 
 
 def _numbers(text: str, language: str) -> list[str]:
-    """Which numbers are still open, and which cannot be read: never whether they are right."""
+    """Say which numbers are still open, and which cannot be read: never whether they are right."""
     found = fields(text).values()
     empty = [field.id for field in found if field.empty]
     lines = []

@@ -95,12 +95,12 @@ def _joined(text: str) -> str:
 
 
 def _holds(name: str, asked: str) -> bool:
-    """Whether a name holds these words; those of Chinese stand without a gap."""
+    """Return whether a name holds these words; those of Chinese stand without a gap."""
     return bool(asked) and (f"_{asked}" in f"_{name}" or (not asked.isascii() and asked in name))
 
 
 def _near(lab: Lab, match: str) -> tuple[str, str]:
-    """What may have been meant, in English and Chinese; empty where nothing is near."""
+    """Return what may have been meant, in English and Chinese; empty where nothing is near."""
     names = [short(exercise.id) for exercise in lab.exercises]
     names += [check.name.removeprefix("test_") for check in lab.checks]
     by_word = {word: name for name in reversed(names) for word in (*name.split("_"), name)}

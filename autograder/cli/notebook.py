@@ -1,4 +1,4 @@
-"""What notebooks use: a student's code as the files are now, and ``%check`` and ``%hint``.
+"""Tools for notebooks: a student's code as the files are now, ``%check`` and ``%hint``.
 
 ``%check lab2``, ``%check lab2 rotary`` and ``%hint`` do what ``make test`` and ``make hint`` do,
 in a process of their own: what is checked is what is saved, whatever the notebook has in memory.

@@ -196,7 +196,7 @@ def copy_files(
 
 
 def _lacking(wanted: Path, text: bytes) -> list[str]:
-    """What a file that was handed out defines and ``text`` does not."""
+    """Return what a file that was handed out defines and ``text`` does not."""
     if not wanted.is_file() or _is_work(wanted, text):
         return []  # somebody works in it, so it holds what they like
     try:
@@ -212,7 +212,7 @@ def _defined(text: bytes) -> set[str]:
 
 
 def _is_work(path: Path, wanted: bytes) -> bool:
-    """Whether a file holds something that copying ``wanted`` over it would lose."""
+    """Return whether a file holds something that copying ``wanted`` over it would lose."""
     if not path.is_file() or path.read_bytes() == wanted:
         return False
     return not is_untouched(path.read_text(encoding="utf-8", errors="replace"))

@@ -26,7 +26,7 @@ STATE = labfile.ROOT / ".spot.json"
 
 
 class _Leave(Enum):
-    """What can be typed instead of an answer."""
+    """Words that can be typed instead of an answer."""
 
     SKIP = "s"
     QUIT = "q"
@@ -115,7 +115,7 @@ def _letters() -> Iterator[str]:
 
 
 def _read() -> dict[str, dict[str, int]]:
-    """What is kept; nothing if it is absent or damaged."""
+    """Return what is kept; nothing if it is absent or damaged."""
     try:
         found = json.loads(STATE.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

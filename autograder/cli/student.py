@@ -56,7 +56,7 @@ def all_labs(language: str, tried: Callable[[Lab, Path], ClassRecord]) -> int:
 
 
 def begun(lab: Lab) -> bool:
-    """Whether a file of the lab differs from what was handed out."""
+    """Return whether a file of the lab differs from what was handed out."""
     paths = [lab.folder / name for name in lab.files]
     return not all(
         path.is_file() and is_untouched(path.read_text(encoding="utf-8", errors="replace"))

@@ -98,7 +98,7 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
 
 
 class _Watched:
-    """What is checked, and how it is shown."""
+    """The files that are watched, and their scoreboard."""
 
     def __init__(
         self, lab: Lab, folder: Path, chosen: tuple[str, ...], match: str, language: str
@@ -127,7 +127,7 @@ class _Watched:
             print(self._say("after_save", seconds=time.time() - self._changed()))
 
     def footer(self) -> str:
-        """What is watched, and the keys."""
+        """Return what is watched, and the keys."""
         return self._say("keys", files=", ".join(self._lab.files))
 
     def _changed(self) -> float:

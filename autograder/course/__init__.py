@@ -1,1 +1,1 @@
-"""What a course consists of: labs, exercises, checks, outcomes, messages in two languages."""
+"""The parts of a course: labs, exercises, checks, outcomes, messages in two languages."""

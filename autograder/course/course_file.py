@@ -40,7 +40,7 @@ class CourseError(ValueError):
 
 @dataclass(frozen=True)
 class Course:
-    """What the file says: rules by the name of a lab's folder, and where extensions stand."""
+    """The content of the file: rules by the name of a lab's folder, and the path of extensions."""
 
     path: Path
     rules: dict[str, LateRules]
@@ -98,7 +98,7 @@ def read(path: Path, labs: Path = LABS) -> Course:
 
 
 def zip_pattern(path: Path = ROOT / "course.toml") -> str:
-    """How a hand-in's zip is called, as the course file beside the labs says if there is one.
+    """Say how a hand-in's zip is called, as the course file beside the labs says if there is one.
 
     Raises:
         CourseError: it cannot be read, or the name lacks the number or the lab.

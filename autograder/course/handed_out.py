@@ -17,7 +17,7 @@ def with_banner(body: str) -> str:
 
 
 def is_untouched(text: str) -> bool:
-    """Whether a file is a stub as it was generated, whatever release it came from."""
+    """Return whether a file is a stub as it was generated, whatever release it came from."""
     first, _, body = text.partition("\n")
     return first == _banner(body)
 

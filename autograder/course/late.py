@@ -1,4 +1,4 @@
-"""When a hand-in counts as late, and what that costs: pure arithmetic on times with offsets.
+"""Lateness and its price: pure arithmetic on times with offsets.
 
 A hand-in is late when it came after its due time and the grace. Days late are started days of 24
 hours from there on, so neither midnight nor a change of the clocks matters. What they cost is a
@@ -30,7 +30,7 @@ class Extension:
 
 @dataclass(frozen=True)
 class LateRules:
-    """What the course file says about one lab.
+    """The rules of the course file for one lab.
 
     ``due`` is ISO 8601 with an offset; ``max_days`` None means that no day is the last one;
     ``offset`` (``+08:00``) is that of times of handing in that name none, empty where the course
@@ -47,7 +47,7 @@ class LateRules:
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late one hand-in is.
+    """The lateness of one hand-in.
 
     ``due`` is its own due time, extensions applied (ISO 8601). ``days`` counts started days, 0 in
     time, None where the time of handing in is not known: then it costs nothing, and ``why`` is
@@ -66,7 +66,7 @@ class Lateness:
 
 
 def lateness(rules: LateRules, submitted_at: str, extensions: Sequence[Extension]) -> Lateness:
-    """How late a hand-in is that came at ``submitted_at`` (ISO 8601; empty: not known).
+    """Return how late a hand-in is that came at ``submitted_at`` (ISO 8601; empty: not known).
 
     Args:
         rules: of the lab.

@@ -52,7 +52,7 @@ def from_plain(kind: type[_T], data: Any) -> _T:
 
 
 def _bounded(value: Any) -> bool:
-    """Whether all numbers are such as the arithmetic on them expects."""
+    """Return whether all numbers are such as the arithmetic on them expects."""
     if isinstance(value, dict):
         return all(map(_bounded, value.values()))
     if isinstance(value, (list, tuple)):

@@ -29,7 +29,7 @@ _RATIOS = {"": 1, "x": 1, "×": 1, "times": 1, "倍": 1, "%": 0.01}
 
 
 class QuantityError(ValueError):
-    """What was written is no quantity of that kind; ``why`` is the end of a message's key."""
+    """Text that is no quantity of that kind; ``why`` is the end of a message's key."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -103,7 +103,7 @@ class Field:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was written, beyond the line to write on."""
+        """Return whether nothing was written, beyond the line to write on."""
         return not self.text.strip(" _\t")
 
 

@@ -39,7 +39,7 @@ class Text:
 
 
 class ToldError(ValueError):
-    """What ends a command, as a sentence for whoever ran it; ``said`` is it in both languages.
+    """An error that ends a command with a sentence; ``said`` is it in both languages.
 
     As ``str`` it is English. What only authors and instructors meet may be English alone.
     """
@@ -61,7 +61,7 @@ class Message:
 
 
 class Certainty(StrEnum):
-    """How sure diagnosis is of a mistake."""
+    """The certainty of diagnosis about a mistake."""
 
     NAMED = "named"  # the answers are those of this mistake, and of no other
     LOOKS_LIKE = "looks_like"
@@ -88,7 +88,7 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Finding:
-    """What diagnosis makes of exercises that failed.
+    """The diagnosis of exercises that failed.
 
     ``misconceptions`` act together; with ``either`` it is one of them. ``checks`` are those that
     revealed it; ``known`` says what else is known, for instance how far the answers are right.
@@ -127,7 +127,7 @@ FAMILIES = (
 
 
 class Outcome(StrEnum):
-    """How a check ended. A closed list: only ``PASSED`` earns its points."""
+    """The end of a check. A closed list: only ``PASSED`` earns its points."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -174,7 +174,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one call may use in the worker (seconds, MiB), and a whole hand-in.
+    """Limits of one call in the worker (seconds, MiB), and of a whole hand-in.
 
     ``hand_in_seconds`` of wall-clock time end a hand-in that waits a little everywhere; a right
     one needs a hundredth of it.
@@ -229,7 +229,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What became of one check of one hand-in.
+    """The result of one check of one hand-in.
 
     ``hidden`` is True when a hidden case decided. Then nothing of what came back is held, whoever
     makes the record: student code chooses what it reports, and could tell the case by a number.
@@ -272,7 +272,7 @@ def _of_hidden(outcome: Outcome, message: Message | None) -> Message | None:
 
 
 def unread(problem: Message) -> CheckResult:
-    """What a check gets whose file could not be read: no points; no grade where we failed."""
+    """Say what a check gets whose file could not be read: no points; no grade where we failed."""
     ours = problem.key == "intake.reading_broken"
     return CheckResult("", Outcome.NOT_GRADED if ours else Outcome.FAILED, problem)
 
@@ -293,7 +293,7 @@ class Student:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a hand-in comes from, as the course system's names or metadata tell it.
+    """The origin of a hand-in, as the course system's names or metadata tell it.
 
     Never from file times, which change with every copy. ``name`` is that of the folder, archive
     or first loose file as it was downloaded, ``submitted_at`` is ISO 8601 or empty, ``late`` is
@@ -388,7 +388,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Isolation:
-    """What held around the workers: a level, the layers that bound, how they started."""
+    """The isolation of the workers: a level, the layers that bound, how they started."""
 
     level: str
     layers: tuple[str, ...]

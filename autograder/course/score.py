@@ -64,7 +64,7 @@ def _points_decided(hand_in: HandIn) -> tuple[float | None, dict[str, float], di
 
 
 def _is_within(lab: Lab, override: Override, exercise: str | None) -> bool:
-    """Whether an override is on an exercise or on a check of it; all are on the hand-in."""
+    """Return whether an override is on an exercise or on a check of it; all are on the hand-in."""
     if exercise is None:
         return True
     checks = (check for check in lab.checks if check.name == override.check)
@@ -109,7 +109,7 @@ def late_penalty_of(lab: Lab, hand_in: HandIn) -> int:
 
 
 def late_share(points: float, hand_in: HandIn) -> int:
-    """What lateness takes of so many points of a hand-in, rounded down."""
+    """Return what lateness takes of so many points of a hand-in, rounded down."""
     if hand_in.lateness is None:
         return 0
     return int(points * min(100, max(0, hand_in.lateness.percent)) // 100)
@@ -128,11 +128,11 @@ def is_late(hand_in: HandIn) -> bool | None:
 
 
 def looked_at(hand_in: HandIn) -> bool:
-    """Whether a person says to have looked at the marks, or has decided the whole hand-in."""
+    """Say whether a person says to have looked at the marks, or has decided the whole hand-in."""
     whole = _points_decided(hand_in)[0] is not None
     return whole or any(override.looked_at for override in hand_in.overrides)
 
 
 def needs_human(lab: Lab, hand_in: HandIn) -> bool:
-    """Whether somebody has to look: undecided points, or a mark that nobody has looked at."""
+    """Say whether somebody has to look: undecided points, or a mark that nobody has looked at."""
     return score_of(lab, hand_in).undecided > 0 or bool(hand_in.marks and not looked_at(hand_in))

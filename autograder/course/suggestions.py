@@ -1,4 +1,4 @@
-"""How we were started, and with what, for the commands that we suggest."""
+"""Suggested commands, which can be copied: they repeat how the program was started."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Column:
 
     @property
     def weight(self) -> float:
-        """What the right answer's dtype allows decides, not what came instead."""
+        """Return what the right answer's dtype allows decides, not what came instead."""
         return self.found[0].weight if self.right >= 0 else min(s.weight for s in self.found)
 
     def contents(self, rows: Sequence[int]) -> tuple[object, ...]:
@@ -210,12 +210,12 @@ class Fingerprints:
         return found
 
     def is_strange(self, trace: Trace) -> bool:
-        """Whether a check was ended by an error where no mistake raises one."""
+        """Return whether a check was ended by an error where no mistake raises one."""
         known = {key for keys in self.items for key in keys}
         return any(key.endswith(END) and key not in known for key in trace)
 
     def agrees(self, trace: Trace, mistake: int, *, numbers: bool = False) -> bool:
-        """Whether something that a mistake changes came back as the mistake has it.
+        """Return whether something that a mistake changes came back as the mistake has it.
 
         That an error is of the same kind is not enough: anything may raise it.
 
@@ -249,7 +249,7 @@ class Fingerprints:
         return found
 
     def apart(self, trace: Trace, one: int, other: int) -> float:
-        """How far ``trace`` is from two mistakes at once, where one of them shows nothing.
+        """Return how far ``trace`` is from two mistakes at once, where one of them shows nothing.
 
         There the other one decides alone: a bank of pairs holds fewer items, and this asks all.
 
@@ -268,7 +268,7 @@ class Fingerprints:
         return worst
 
     def _gaps(self, column: int, item: Item, rows: NDArray[np.int32]) -> NDArray[np.float64]:
-        """How far an item is from some rows of its column, relative to the reference's length."""
+        """Return the distance of an item from rows of its column, over the reference's length."""
         weight = float(self.weights[column])
         form = item.form if weight else bare_form(item.form)
         unlike = np.array([_unlike(self.forms[row], form) for row in rows])
@@ -292,7 +292,7 @@ def _asked(key: str) -> str:
 
 
 def _unlike(one: str, other: str) -> float:
-    """How far two forms are apart."""
+    """Return how far two forms are apart."""
     if one == other:
         return 0.0
     kind, other_kind = one.split(DETAIL)[0], other.split(DETAIL)[0]

@@ -1,4 +1,4 @@
-"""What a hand-in answered, as items that can be compared: a form, and where there are any, numbers.
+"""Answers as items that can be compared: a form, and where there are any, numbers; and stages.
 
 The calls of the checks on their public cases are the observations: whoever adds a check adds to
 every fingerprint.
@@ -46,7 +46,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one check asked on one case, in its order, and the exception that ended it, if any."""
+    """The answers to one check on one case, in order, and the exception that ended it, if any."""
 
     check: str
     case: Case
@@ -251,7 +251,7 @@ def furthest(
 
 
 def _found(row: Row, made: NDArray[np.float64], *, ordered: bool) -> bool:
-    """Whether one of the steps has the numbers of ``row``."""
+    """Return whether one of the steps has the numbers of ``row``."""
     if not made.size:
         return False
     want = np.array(row)

@@ -171,7 +171,7 @@ def _table(where: str, raw: object, *known: str) -> Table:
 
 
 def _name(raw: object, key: str, number: int) -> str:
-    """How errors call a table: by its id if it has one."""
+    """Return how errors call a table: by its id if it has one."""
     name = raw.get(key) if isinstance(raw, dict) else None
     return name if isinstance(name, str) and name else f"number {number}"
 

@@ -25,7 +25,7 @@ Classes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Naming:
-    """What was recognised in some exercises.
+    """Mistakes that were recognised in some exercises.
 
     ``classes`` act together; with ``either`` it is one of them, which cannot be told; with
     ``partly`` there is another mistake beside them, which cannot be told either. ``within`` is
@@ -43,7 +43,7 @@ class Naming:
 def names(
     bank: Bank, pairs: Mapping[str, Fingerprints], failed: Mapping[str, Trace]
 ) -> tuple[Naming, ...]:
-    """What explains the answers of a hand-in, the fewest mistakes first.
+    """Return what explains the answers of a hand-in, the fewest mistakes first.
 
     Args:
         bank: the single mistakes.
@@ -79,7 +79,7 @@ def names(
 def _grounded(
     naming: Naming, singles: Mapping[str, Fingerprints], failed: Mapping[str, Trace]
 ) -> Naming:
-    """What errors of the same kind allow to say: alone nothing, since anything may raise them."""
+    """Return what errors of one kind allow to say: alone nothing, as anything may raise them."""
     classes = tuple(
         name
         for name in naming.classes
@@ -98,7 +98,7 @@ def _grounded(
 
 
 def _within(bank: Bank, exercise: str, trace: Trace) -> Naming | None:
-    """Where the answers as a whole are unknown: the first check that a known mistake answers so.
+    """Return the first check that a known mistake answers so, where the whole is unknown.
 
     Nothing may be right that the mistake makes wrong.
     """
@@ -170,7 +170,7 @@ def _next(bank: Bank, left: Mapping[str, list[Classes]], failed: Iterable[str]) 
 
 
 def _fit(singles: Fingerprints, pair: Classes, trace: Trace) -> float:
-    """How far the answers are from two mistakes where a bank of pairs holds nothing."""
+    """Return how far the answers are from two mistakes where a bank of pairs holds nothing."""
     numbers = [_numbers(singles, name) for name in pair]
     return min(singles.apart(trace, *both) for both in product(*numbers))
 
@@ -198,7 +198,7 @@ def _like(exercise: str, order: Sequence[tuple[float, Classes]]) -> Naming:
 
 
 def _merged(found: Sequence[Naming]) -> list[Naming]:
-    """What was recognised as the same in several exercises is said once."""
+    """Return what was recognised as the same in several exercises is said once."""
     merged: dict[tuple[Certainty, Classes, bool, bool, str], Naming] = {}
     for naming in found:
         key = (naming.certainty, naming.classes, naming.either, naming.partly, naming.within)

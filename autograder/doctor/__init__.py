@@ -1,1 +1,1 @@
-"""What a machine can do and hold: facts, attacks that are tried, advice."""
+"""The examination of a machine: facts, attacks that are tried, advice."""

@@ -12,7 +12,7 @@ SCORE, FAIR = "score", "fair"  # promises beside the guarantees of worker/jail.p
 
 
 class State(StrEnum):
-    """What became of a trial, or of a promise: a closed list."""
+    """The state of an attack that was tried, or of a promise: a closed list."""
 
     HELD = "held"
     BROKE = "broke"
@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 class End(StrEnum):
-    """How one way of an attack ended."""
+    """The end of one way of an attack."""
 
     WORKED = "worked"
     STOPPED = "stopped"
@@ -56,7 +56,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class AttackResult:
-    """What a trial showed; ``reason`` says why when it was not tried."""
+    """The result of an attack; ``reason`` says why when it was not tried."""
 
     trial: str
     promise: str

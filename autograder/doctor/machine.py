@@ -1,4 +1,4 @@
-"""What ``doctor`` finds out about a machine, with the standard library alone.
+"""Facts about a machine, found out with the standard library alone.
 
 Every function answers on every system, with None or an empty text for what it has not.
 """
@@ -66,7 +66,7 @@ def packages() -> dict[str, dict[str, Any]]:
 
 
 def lacking(extras: Iterable[str]) -> list[str]:
-    """What the core and these extras ask for and is not here, as pip takes it: ``numpy>=1.26``."""
+    """Return what the core and these extras need and is absent, for pip: ``numpy>=1.26``."""
     project = _project()
     todo, seen, absent = [*project["dependencies"]], set(), []
     left = list(extras)
@@ -114,7 +114,7 @@ def _requirements() -> Iterator[tuple[str, str, bool]]:
 
 
 def within(version: str, asked: str) -> bool:
-    """Whether a release lies in a range such as ``>=2.6,<3``; local parts (+cpu) do not count."""
+    """Return whether a release is in a range such as ``>=2.6,<3``; local parts do not count."""
     have = _numbers(version)
     for operator, bound in _BOUND.findall(asked):
         want = _numbers(bound)
@@ -206,7 +206,7 @@ def container() -> str:
 
 
 def kernel() -> dict[str, Any]:
-    """What isolation asks of a Linux kernel; ``ptrace_scope`` is None without Yama."""
+    """Return what isolation asks of a Linux kernel; ``ptrace_scope`` is None without Yama."""
     scope = text("/proc/sys/kernel/yama/ptrace_scope").strip()
     namespaces = text("/proc/sys/user/max_user_namespaces").strip()
     return {

@@ -1,4 +1,4 @@
-"""What the jail does without any grading around it, in a process of its own that needs no torch.
+"""Tries the jail without any grading around it, in a process of its own that needs no torch.
 
 Three questions, one per process: which layers bind, and why not the others; does a jailed
 process outlive the one that forked it; does the kernel end a loop that ignores signals. The

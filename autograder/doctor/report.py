@@ -194,7 +194,7 @@ _EVIDENCE = 60
 
 
 def please_wait(language: str) -> str:
-    """What is said before the trials start."""
+    """Return what is said before the trials start."""
     return sentence("please_wait", language)
 
 
@@ -273,7 +273,7 @@ def _verdict(diagnosis: Diagnosis, language: str) -> str:
 
 
 def _meaning(diagnosis: Diagnosis, language: str) -> Iterator[str]:
-    """What a level below strong leaves open."""
+    """Return what a level below strong leaves open."""
     if diagnosis.level == "strong":
         return
     absent = [_promise(p.name, language) for p in diagnosis.promises if not p.promised]

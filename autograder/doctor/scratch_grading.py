@@ -338,7 +338,7 @@ class Scratch:
 
 
 def _waiting(listener: socket.socket) -> bool:
-    """Whether somebody connected or sent something."""
+    """Return whether somebody connected or sent something."""
     listener.setblocking(False)
     try:
         if listener.type == socket.SOCK_STREAM:

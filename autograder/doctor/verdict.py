@@ -80,7 +80,7 @@ _SECONDS = 60  # a machine may be busy; a probe takes a tenth of a second, or on
 
 @dataclass(frozen=True)
 class Layers:
-    """Which layers bind around a process here, and one sentence for each that does not."""
+    """The layers that bind around a process here, and one sentence for each that does not."""
 
     bound: tuple[str, ...]
     missing: Mapping[str, str]
@@ -102,7 +102,7 @@ def _started(question: str, without: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def _ended(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """What it printed, and the last line of its errors."""
+    """Return what it printed, and the last line of its errors."""
     with process:
         try:
             out, errors = process.communicate(timeout=_SECONDS)
@@ -143,7 +143,7 @@ class Probes:
         )
 
     def findings(self) -> tuple[AttackResult, ...]:
-        """What became of both."""
+        """Return what became of both."""
         return tuple(_finding(bare, *_ended(process)) for bare, process in self._asked)
 
     def close(self) -> None:
@@ -260,7 +260,7 @@ def _found(
 
 
 def decided(trial: Attack, record: HandIn) -> AttackResult:
-    """What one graded hand-in says about a trial."""
+    """Return what one graded hand-in says about a trial."""
     result = record.results[0]
     passed, ended = result.outcome is Outcome.PASSED, result.outcome.value
     bare = AttackResult(trial.name, trial.promise, trial.title, State.NOT_TRIED)

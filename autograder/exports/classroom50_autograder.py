@@ -1,4 +1,4 @@
-"""What Classroom 50 runs in a student's checkout: one lab on its public cases.
+"""The autograder of Classroom 50, run in a student's checkout: one lab on its public cases.
 
 The grader lies beside this file, so a student's copy of it does not count. What is needed is
 installed first: no package but Python's own is used here. Contract: foundation50/classroom50,
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def identity() -> dict[str, str]:
-    """Whose result it is, of which commit, as the runner tells it."""
+    """Return whose result it is, of which commit, as the runner tells it."""
     told = os.environ
     shown = ["git", "show", "-s", "--format=%ct", "HEAD"]
     committed = subprocess.run(shown, capture_output=True, text=True).stdout.strip()

@@ -77,7 +77,7 @@ class ArchiveMember:
 
 @dataclass(frozen=True)
 class FeedbackSummary:
-    """What was written: for which system, for how many, and what is left open."""
+    """The archive that was written: for which system, for how many, and what is left open."""
 
     platform: str
     count: int
@@ -122,7 +122,7 @@ def write(record: ClassRecord, out: Path, download: Path, to: Path) -> FeedbackS
 
 
 class _Places:
-    """Where in the archive each hand-in's report goes, by the download's names."""
+    """Places of reports in the archive, by the download's names."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._by_name = {entry.origin.name: entry for entry in entries}

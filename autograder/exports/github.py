@@ -1,4 +1,4 @@
-"""What checks a lab on GitHub: a workflow for a template repository, and Classroom 50's autograder.
+"""A workflow for a template repository on GitHub, and the autograder of Classroom 50.
 
 Both run the public cases only, on a machine where student code runs beside them: their points are
 feedback; grades come from ``grade`` on the collected hand-ins. GitHub Classroom, which used to read

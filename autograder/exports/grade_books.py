@@ -97,7 +97,7 @@ def fill(
 
 @dataclass(frozen=True)
 class _Points:
-    """What counts of a hand-in, whether lateness took something off, and whether it is open."""
+    """Points of a hand-in that count, whether lateness took some off, and whether it is open."""
 
     final: float
     late: bool
@@ -291,7 +291,7 @@ def moodle_book(sheet: Sheet, column: str | None = None) -> Book:
 
 
 class _Columns:
-    """Which columns hold what of a student."""
+    """The columns that tell about a student."""
 
     def __init__(self, ids: Sequence[int], name: Sequence[int], changeable: Sequence[int]) -> None:
         self._ids = ids

@@ -42,7 +42,7 @@ _FORMATS = {
 def results(
     record: ClassRecord, hand_in: HandIn, language: str, seconds: float | None = None
 ) -> dict[str, Any]:
-    """What ``results.json`` holds.
+    """Return what ``results.json`` holds.
 
     Args:
         record: lab, isolation and counts of cases; its hand-ins do not matter.
@@ -71,7 +71,7 @@ def results(
 
 
 def not_graded(lab: Lab, language: str) -> dict[str, Any]:
-    """What ``results.json`` holds where the grader itself has failed: texts, and no score."""
+    """Say what ``results.json`` holds where the grader itself has failed: texts, and no score."""
     word = render(Message("outcome.not_graded"), language)
     return {
         "output": render(Message("results.not_graded"), language),
@@ -116,7 +116,7 @@ def _test(line: CheckLine, language: str) -> dict[str, Any]:
 
 
 def _output(record: ClassRecord, hand_in: HandIn, language: str) -> Iterator[str]:
-    """What is said of the whole hand-in, as in the student's report."""
+    """Return what is said of the whole hand-in, as in the student's report."""
     view = student_view(record, hand_in, language, quote=escape.line)
     if view.about:
         yield " · ".join(view.about)

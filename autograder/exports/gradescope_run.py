@@ -1,4 +1,4 @@
-"""What ``run_autograder`` starts in Gradescope's container: one hand-in in, ``results.json`` out.
+"""The program of Gradescope's container: one hand-in in, ``results.json`` out.
 
 ``python -m autograder.exports.gradescope_run ROOT`` (``/autograder`` there) always writes
 ``ROOT/results/results.json``; what goes wrong on our side is told there without a score, and to the

@@ -62,12 +62,12 @@ def check_lines(record: ClassRecord, hand_in: HandIn, language: str) -> Iterator
 
 
 def title_of(line: CheckLine) -> str:
-    """What a check is called where exercises have no headings of their own."""
+    """Return what a check is called where exercises have no headings of their own."""
     return f"{line.exercise}: {line.view.title.replace('`', '')}"
 
 
 def prints_of(line: CheckLine, language: str) -> str:
-    """What the student's code printed, with a heading; empty where it printed nothing."""
+    """Return what the student's code printed, with a heading; empty where it printed nothing."""
     return f"{label('prints', language)}:\n{line.view.prints}" if line.view.prints else ""
 
 

@@ -1,4 +1,4 @@
-"""Whose row of a grade book a hand-in fills.
+"""Matches hand-ins with the rows of a grade book.
 
 A name in a course system's own download holds that system's number of the student, and then only
 that number counts: two students may share a name. Else ids are looked for, then addresses, then
@@ -40,7 +40,7 @@ class DownloadIdentity:
 
 
 def told(hand_in: HandIn) -> DownloadIdentity | None:
-    """What the name tells, or None."""
+    """Return what the name tells, or None."""
     found = names.parse(hand_in.origin.name)
     if found is None:
         return None
@@ -171,7 +171,7 @@ def _found(index: Mapping[str, list[int]], keys: Iterable[str]) -> list[int]:
 
 
 def _agree(asked: _Asked, person: Person) -> bool:
-    """Whether the names may be one person's: they share a word, or cannot be compared.
+    """Return whether the names may be one person's: they share a word, or cannot be compared.
 
     A name in Chinese characters and one in Latin letters cannot, nor can none at all. Systems know
     people by more or fewer names ("Li, Wei Ming"), so one word in common will do for an id that

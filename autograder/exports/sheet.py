@@ -61,11 +61,11 @@ class Row:
 
     @property
     def values(self) -> list[str]:
-        """What the cells say."""
+        """Return what the cells say."""
         return [cell.value for cell in self.cells]
 
     def value(self, at: int) -> str:
-        """What a cell says; spreadsheets leave out the empty ones at the end of a row."""
+        """Return what a cell says; spreadsheets leave out the empty ones at the end of a row."""
         return self.cells[at].value.strip() if at < len(self.cells) else ""
 
 
@@ -209,7 +209,7 @@ class Book:
 
 
 def with_comma(sheet: Sheet) -> bool:
-    """Whether numbers of this file are written with a decimal comma."""
+    """Return whether numbers of this file are written with a decimal comma."""
     texts = {cell.value.strip() for row in sheet.rows for cell in row.cells}
     signs = {sign for text in texts if number(text) is not None for sign in ".," if sign in text}
     return signs == {","}
@@ -228,5 +228,5 @@ def places(header: Sequence[str], *names: str) -> list[int]:
 
 
 def cells(row: Row, columns: Sequence[int]) -> tuple[str, ...]:
-    """What the row says in these columns."""
+    """Return what the row says in these columns."""
     return tuple(row.value(at) for at in columns)

@@ -30,7 +30,7 @@ COMPARE50 = f'compare50 {SUBMISSIONS}/* -d {BASE}/* -i "*.py" -o compare50-resul
 
 @dataclass(frozen=True)
 class Bundle:
-    """How many hand-ins were written, and what is left open."""
+    """The number of hand-ins that were written, and what is left open."""
 
     count: int
     open: tuple[Message, ...]
@@ -97,7 +97,7 @@ def _files(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _readme(lab: Lab) -> str:
-    """What lies here and what to run, in both languages."""
+    """Return what lies here and what to run, in both languages."""
     pages = []
     for language in LANGUAGES:
         values = {"lab": lab.title.in_(language), "jplag": JPLAG, "compare50": COMPARE50}

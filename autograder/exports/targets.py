@@ -1,4 +1,4 @@
-"""What the kinds of ``export`` do: read a graded class, write one file, say what is open."""
+"""The targets of ``export``: each reads a graded class, writes one file, says what is open."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How a class is graded: the engine and its processes, journal, cases, shards, decisions."""
+"""The conduct of grading: run, engine and its processes, journal, cases, shards, decisions."""

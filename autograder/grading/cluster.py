@@ -43,7 +43,7 @@ NAME = "qwen3-labs"  # of the plugin
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What has to be the same here and there: hashes of lab and grader, and the releases."""
+    """Things that must be equal here and there: hashes of lab and grader, and the releases."""
 
     lab: str
     grader: str
@@ -88,7 +88,7 @@ class Grader(WorkerPlugin):
                 self._folder = None
 
     def stand(self) -> dict[str, Any]:
-        """What this worker is, as plain data: see :func:`hello`."""
+        """Return what this worker is, as plain data: see :func:`hello`."""
         lab = labfile.load(labfile.find_lab(self._asked))
         with self._lock:
             engine = self._ready(lab)
@@ -322,7 +322,7 @@ class Cluster:
             return self._held.pop(str(future.key))
 
     def _look(self) -> int:
-        """How many workers there are now; they come and go."""
+        """Return how many workers there are now; they come and go."""
         assert self._client is not None
         with self._scheduler():
             threads = self._client.nthreads()
@@ -331,7 +331,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def _scheduler(self) -> Iterator[None]:
-        """What Dask raises when nobody answers is no fault of our disk."""
+        """Return what Dask raises when nobody answers is no fault of our disk."""
         try:
             yield
         except (OSError, RuntimeError):
@@ -380,7 +380,7 @@ def _strength(isolation: Isolation) -> tuple[int, int]:
 
 
 def _differing(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """What a worker has otherwise than we, and the mend."""
+    """Return what a worker has otherwise than we, and the mend."""
     here, there = ours["versions"], theirs["versions"]
     other = [f"{n} {there.get(n)} instead of {v}" for n, v in here.items() if there.get(n) != v]
     if other:

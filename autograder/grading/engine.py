@@ -36,7 +36,7 @@ def kept_name(student: str) -> str:
 
 
 def order_of(seed: bytes, student: str) -> str:
-    """What decides in which order the cases are asked: nobody knows it without the secret."""
+    """Say what decides in which order the cases are asked: nobody knows it without the secret."""
     return hashlib.sha256(seed + student.encode()).hexdigest()
 
 

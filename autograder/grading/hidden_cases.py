@@ -1,4 +1,4 @@
-"""What has to stand before a class is graded: hidden cases, and cases on real weights."""
+"""Hidden cases and cases on real weights, made before a class is graded, and their secret."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def find(secret_file: Path | None, out: Path, *, again: bool = False) -> bytes:
 
 
 def given(secret_file: Path | None) -> bool:
-    """Whether somebody has named a secret, so that none is made."""
+    """Return whether somebody has named a secret, so that none is made."""
     return secret_file is not None or VARIABLE in os.environ
 
 

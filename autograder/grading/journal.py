@@ -1,4 +1,4 @@
-"""What has been graded so far, one file per hand-in, so that nothing is graded twice or lost.
+"""The journal of a grading, one file per hand-in, so that nothing is graded twice or lost.
 
 Each record is written when its hand-in is done, and carries the hash of everything it depends on:
 the hand-in itself, the lab and its checks, the cases, the grader, and the releases it runs on. A

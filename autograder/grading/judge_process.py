@@ -38,7 +38,7 @@ class RealWeights:
 
 
 def banks(lab: Lab) -> dict[str, Path]:
-    """Where a lab's banks of fingerprints lie, by the judge's option; either may be absent."""
+    """Say where a lab's banks of fingerprints lie, by the judge's option; either may be absent."""
     return {
         "--fingerprints": lab.folder / "fingerprints.bank",
         "--pair-fingerprints": SOLUTIONS / lab.name / "pairs.bank",
@@ -64,7 +64,7 @@ class JudgeProcessLost(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """How to grade: hidden cases (or None), hand-ins at a time, fork or spawn, shown paths."""
+    """Options of the engine: hidden cases (or None), hand-ins at a time, fork or spawn."""
 
     hidden_cases: Path | None = None
     real: RealWeights | None = None
@@ -83,7 +83,7 @@ class Options:
 
 
 def wants_spawn() -> bool:
-    """Whether workers are spawned one by one: where fork is unsafe, or when asked to."""
+    """Return whether workers are spawned one by one: where fork is unsafe, or when asked to."""
     asked = os.environ.get("AUTOGRADER_WORKER")
     return asked == "spawn" or not sys.platform.startswith("linux")
 

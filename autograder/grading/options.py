@@ -1,4 +1,4 @@
-"""What ``grade`` is asked for: by the command line, and by the folder that was graded before."""
+"""The request to grade: by the command line, and by the folder that was graded before."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GradeRequest:
 
 
 def of(arguments: argparse.Namespace) -> GradeRequest:
-    """What is asked for; what the command line leaves out, a run that goes on takes as it was.
+    """Say what is asked for; what the command line leaves out, a run that goes on takes as it was.
 
     Raises:
         ToldError: a class lies there already, or nothing says what to grade.
@@ -96,7 +96,7 @@ def of(arguments: argparse.Namespace) -> GradeRequest:
 
 
 def setup_of(request: GradeRequest, lab: str, extensions: Path | None) -> Setup:
-    """What the folder has to know to go on."""
+    """Return what the folder has to know to go on."""
     place = request.secret_file
     if place is None and not hidden_cases.given(None):
         place = request.out / hidden_cases.NAME

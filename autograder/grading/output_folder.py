@@ -75,7 +75,7 @@ def apart(source: Path, out: Path) -> None:
 
 
 def students(out: Path) -> set[str]:
-    """Who stands in ``OUT/class.json``; nobody where that cannot be told."""
+    """Return who stands in ``OUT/class.json``; nobody where that cannot be told."""
     try:
         return whose(out / "class.json")[1]
     except (OSError, ValueError, LookupError, TypeError):
@@ -148,7 +148,7 @@ class GradeFileError(ValueError):
 
 @dataclass(frozen=True)
 class Setup:
-    """What the file says. ``secret_file`` None: the secret is in the environment.
+    """The content of the file. ``secret_file`` None: the secret is in the environment.
 
     ``extensions`` are those that the course file names, which is what decides. ``weights`` is a
     folder or a hub id, ``shard`` as ``grade --shard`` takes it.
@@ -199,7 +199,7 @@ def _place(path: Path, out: Path) -> str:
 
 
 def _is_text(text: str) -> bool:
-    """Whether UTF-8 holds it: names on disk may be bytes of another encoding."""
+    """Return whether UTF-8 holds it: names on disk may be bytes of another encoding."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -208,7 +208,7 @@ def _is_text(text: str) -> bool:
 
 
 def read(out: Path) -> Setup | None:
-    """What the file in ``out`` says; None where there is none, or it does not name the hand-ins.
+    """Read the file in ``out``; None where there is none, or it does not name the hand-ins.
 
     Raises:
         GradeFileError: it cannot be used.
@@ -238,6 +238,6 @@ def read(out: Path) -> Setup | None:
 
 
 def is_graded(folder: Path) -> bool:
-    """Whether a class was graded into a folder, to its end or not."""
+    """Return whether a class was graded into a folder, to its end or not."""
     records = folder / ".records"
     return (folder / "class.json").exists() or any(records.glob("*.json"))

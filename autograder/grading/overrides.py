@@ -156,7 +156,7 @@ def _plain(cell: str | None) -> str:
 
 
 def _cell(name: str, text: str) -> object:
-    """What a cell means; what cannot be read stays text, and is named as such."""
+    """Return what a cell means; what cannot be read stays text, and is named as such."""
     if name in _NUMBERS:
         try:
             return neat(float(text.replace(",", ".")))

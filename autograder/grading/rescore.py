@@ -131,7 +131,7 @@ def _rescored(record: ClassRecord, out: Path, decided: Sequence[Override], langu
 
 
 class _Judged:
-    """What came of judging again, by student, in a file: a class need not be in memory."""
+    """Records that were judged again, by student, in a file: a class need not be in memory."""
 
     def __init__(self, room: IO[bytes]) -> None:
         self._room = room
@@ -165,7 +165,7 @@ class _Judged:
 
 
 def _kept(hand_ins: Iterable[HandIn], folder: Path) -> dict[str, str]:
-    """Whose outputs lie in ``folder``, by the id under which they were graded.
+    """Return whose outputs lie in ``folder``, by the id under which they were graded.
 
     The attempt that counts stands under its person's id; it may have been graded as ``ID-2``, ….
     """

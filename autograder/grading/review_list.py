@@ -1,4 +1,4 @@
-"""What a person has to look at: marked in the records, and said at the end of a grading."""
+"""The list of what a person has to look at: marked in records, said at the end of a grading."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ReviewList:
 
 
 class _LateOnes:
-    """Whose lateness a person has to decide, and which extensions are nobody's."""
+    """Hand-ins whose lateness a person has to decide, and extensions of nobody in the class."""
 
     def __init__(self, rules: LateRules | None, known: Iterable[Student]) -> None:
         self._strangers = Strangers(rules.extensions if rules else (), known)
@@ -125,7 +125,7 @@ class _LateOnes:
 
 
 class NotEnrolled:
-    """Who handed in and is not on the roster; nobody where there is none."""
+    """Students who handed in and are not on the roster; nobody where there is none."""
 
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment = enrolment
@@ -138,7 +138,7 @@ class NotEnrolled:
 
 
 def _unread(hand_in: HandIn) -> bool:
-    """Whether no file of a hand-in could be taken, so that nothing of it was graded."""
+    """Return whether no file of a hand-in could be taken, so that nothing of it was graded."""
     return bool(hand_in.results) and all(
         r.message is not None and r.message.key.startswith("intake.") for r in hand_in.results
     )
@@ -149,7 +149,7 @@ def _unread(hand_in: HandIn) -> bool:
 
 @dataclass(frozen=True)
 class ScoreRules:
-    """How a record of the journal is shown in reports.
+    """Rules that turn a record of the journal into what reports show.
 
     Args:
         lab: what was graded.
@@ -182,7 +182,7 @@ class ScoreRules:
     def of_class(
         self, book: Journal, students: Iterable[str], others: Mapping[str, HandIn]
     ) -> Sequence[HandIn]:
-        """What counts, by student: of all that was graded, or of a person's attempts the best.
+        """Say what counts, by student: of all that was graded, or of a person's attempts the best.
 
         Overrides name students as the table of scores does, so they come after that choice.
 

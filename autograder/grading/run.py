@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClassEnd:
-    """What the end of a grading needs beside the class.
+    """The end of a grading: writes the class's files, and says what is open.
 
     Args:
         out: where to.
@@ -260,7 +260,7 @@ class ClassRun:
                 yield submission
 
     def _kept_of(self, submission: Submission) -> bool:
-        """Whether outputs of these very files are kept."""
+        """Return whether outputs of these very files are kept."""
         try:
             told = hand_in_of(self._request.out / OUTPUTS / kept_name(submission.student))
         except (OSError, ValueError):

@@ -69,7 +69,7 @@ def parse(text: str) -> Shard:
 
 @dataclass(frozen=True)
 class Participant:
-    """Who handed something in; enough to find them on a roster."""
+    """A student or group that handed in; enough to find them on a roster."""
 
     student: str
     origin: Origin
@@ -77,7 +77,7 @@ class Participant:
 
 @dataclass(frozen=True)
 class Part:
-    """What one shard was graded from and by; written when all of it is graded.
+    """The record of a graded shard: from what and by what; written when all of it is graded.
 
     ``lab`` and ``grader`` are hashes of the lab as reports show it and of all code that decides,
     ``secret`` one of the secret, ``source`` one of the listing of the whole class. ``attempt`` is
@@ -222,7 +222,7 @@ def gather(parts: Mapping[Path, Part], out: Path) -> None:
 
 
 def _brought(source: Path, target: Path) -> bool:
-    """Whether ``source`` was there; a second name of one file costs a large class no space.
+    """Return whether ``source`` was there; a second name of one file costs a large class no space.
 
     Whoever writes such a file later moves a new one to its place, so the other name keeps what it
     had.

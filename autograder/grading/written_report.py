@@ -1,4 +1,4 @@
-"""What a written report is graded by: ``solutions/report/report.toml`` as a lab of its own.
+"""Written reports: graded by ``solutions/report/report.toml``, prose left to a person.
 
 Sections become exercises, numbers and texts checks, so that scores, tables, reports of students
 and decisions of a person work for it as for any lab.
@@ -293,7 +293,7 @@ def _graded(form: Form, entry: Entry) -> HandIn:
 
 
 def rubric(form: Form, language: str) -> str:
-    """How each text is read, as Markdown."""
+    """Return how each text is read, as Markdown."""
     lines = [f"# {_say('rubric_title', language)}", ""]
     lines += [_say("rubric_intro", language, file=overrides.NAME, table=overrides.TABLE), ""]
     for check in form.lab.checks:
@@ -305,7 +305,7 @@ def rubric(form: Form, language: str) -> str:
 
 
 def open_checks(form: Form, hand_ins: list[HandIn]) -> Iterator[tuple[str, Check]]:
-    """What is still to be decided: a check of a student."""
+    """Return what is still to be decided: a check of a student."""
     checks = {check.name: check for check in form.lab.checks if not check.optional}
     for hand_in in hand_ins:
         done = decided_checks(form.lab, hand_in)
@@ -316,7 +316,7 @@ def open_checks(form: Form, hand_ins: list[HandIn]) -> Iterator[tuple[str, Check
 
 
 def open_entries(entries: list[tuple[str, Check]], language: str) -> Iterator[str]:
-    """What is still to be decided, as entries to be copied into ``overrides.toml``."""
+    """Return what is still to be decided, as entries to be copied into ``overrides.toml``."""
     for student, check in entries:
         yield (
             f"# {check.title.in_(language)}: 0 – {check.points}\n"

@@ -90,7 +90,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class ZipMember:
-    """Where a member of a zip lies, as its table says."""
+    """A member of a zip, as its table says."""
 
     offset: int
     packed: int
@@ -257,7 +257,7 @@ _LOCKED = re.compile(rb"passphrase|password|encrypt", re.IGNORECASE)
 
 
 def program() -> str | None:
-    """Where `bsdtar` is, or None."""
+    """Return where `bsdtar` is, or None."""
     return None if sys.platform == "win32" else shutil.which("bsdtar")
 
 
@@ -306,7 +306,7 @@ def as_tar(archive: BinaryIO, shown: str) -> bytes:
 
 
 def _outputs(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What it writes until it ends, a cap is passed, or time is up (the caller kills it)."""
+    """Return what it writes until it ends, a cap is passed, or time is up (the caller kills it)."""
     assert process.stdout is not None and process.stderr is not None
     kept: dict[IO[bytes], bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
     caps = {process.stdout: MAX_OUTPUT_BYTES, process.stderr: _MAX_ERRORS}
@@ -329,7 +329,7 @@ def _outputs(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def _is_locked_rar(archive: BinaryIO) -> bool:
-    """Whether a RAR of version 4 is under a password: libarchive hands out its ciphertext.
+    """Return whether a RAR of version 4 is under a password: libarchive hands out its ciphertext.
 
     Source: unrar's technote; each block is CRC, type, flags, size, for files the packed size.
     """
@@ -399,14 +399,14 @@ def open_packed(source: Path | bytes, shown: str) -> Tree:
 
 
 def is_tar(head: bytes, name: str) -> bool:
-    """Whether an archive that begins with ``head`` is a tar, packed or not."""
+    """Return whether an archive that begins with ``head`` is a tar, packed or not."""
     if packing(head) or head[_USTAR : _USTAR + 5] == b"ustar":
         return True
     return name.lower().endswith(".tar") and not head.startswith(b"PK")
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether the file is a RAR or 7z, which can be a hand-in but not a class.
+    """Return whether the file is a RAR or 7z, which can be a hand-in but not a class.
 
     Raises:
         RefusedError: no regular file.

@@ -41,7 +41,7 @@ _T = TypeVar("_T", bound=_Attempt)
 
 
 def people(handed: Attributed) -> People:
-    """Who handed it in, as something to compare."""
+    """Return who handed it in, as something to compare."""
     ids = [student.id or student.email or student.name for student in handed.origin.students]
     return frozenset(
         unicodedata.normalize("NFKC", one).casefold() for one in ids or [handed.student]
@@ -158,7 +158,7 @@ def _by_people(handed: Sequence[Attributed]) -> Mapping[People, list[int]]:
 
 
 def _times(group: Sequence[Attributed]) -> list[datetime] | None:
-    """When each was handed in; None unless all say so in a way that can be compared."""
+    """Return when each was handed in; None unless all say so in a way that can be compared."""
     times = [moment(one.origin.submitted_at) for one in group]
     known = [time for time in times if time is not None]
     zones = {time.utcoffset() is None for time in known}

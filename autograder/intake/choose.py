@@ -1,4 +1,4 @@
-"""Which path of a hand-in is a lab's file; and if none is, what lies there instead."""
+"""Chooses the path of a hand-in that is a lab's file; names what lies there if none is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ID = re.compile(rf"(?:lab|实验|實驗)[\W_]*{_NUMBER.pattern}(?P<more>\D.*)?"
 
 
 class FolderRank(IntEnum):
-    """How the name of a folder stands to a lab, the best first."""
+    """Ranks of a folder by its name, seen from a lab, the best first."""
 
     NAME = 0  # lab2_qwen3_block
     ID = 1  # lab2
@@ -32,7 +32,7 @@ Rank = tuple[FolderRank, int, int]
 
 @lru_cache(maxsize=4096)
 def standing(folder: str, lab: str) -> FolderRank:
-    """How a folder, or an archive, of this name stands to the lab of that name."""
+    """Return how a folder, or an archive, of this name stands to the lab of that name."""
     name = unicodedata.normalize("NFKC", PACKED.sub("", folder)).casefold().strip()
     if name == lab.casefold():
         return FolderRank.NAME
@@ -49,7 +49,7 @@ def standing(folder: str, lab: str) -> FolderRank:
 
 
 def rank(one: Found, lab: Lab) -> Rank | None:
-    """What speaks for a path: the folder of the lab it is in, and how far down; the least is best.
+    """Return what speaks for a path: its lab's folder, and how far down; the least is best.
 
     None is too far down: in a folder of the lab, wherever that is, or in the hand-in.
     """
@@ -104,7 +104,7 @@ def choose(file: str, found: Sequence[Found], lab: Lab) -> list[Found]:
 
 
 def _is_own(one: Found, lab: Lab) -> bool:
-    """Whether a path is the lab's own folder, by name or id, or lies in it."""
+    """Return whether a path is the lab's own folder, by name or id, or lies in it."""
     folders = one.path.split("/")[: None if one.kind is Kind.FOLDER else -1]
     return any(standing(folder, lab.name) <= FolderRank.ID for folder in folders)
 

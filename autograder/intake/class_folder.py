@@ -64,7 +64,7 @@ class ClassArchive:
         return self.found[start:end]
 
     def under(self, folder: str) -> list[Found]:
-        """What lies inside a folder, at any depth ("" is everything).
+        """Return what lies inside a folder, at any depth ("" is everything).
 
         Raises:
             RefusedError: more than ``MAX_ENTRIES`` members.
@@ -220,7 +220,7 @@ class OnDisk:
         self.name = readable(root.name)
 
     def children(self, folder: str) -> list[Found]:
-        """What lies in a folder, without rubbish, sorted by name. Raises OSError."""
+        """Return what lies in a folder, without rubbish, sorted by name. Raises OSError."""
         start = f"{folder}/" if folder else ""
         listed = []
         with os.scandir(self.root / folder) as entries:
@@ -253,7 +253,7 @@ class InArchive:
         self.archive = opened(root)
 
     def children(self, folder: str) -> list[Found]:
-        """What lies in a folder of the archive, sorted by name."""
+        """Return what lies in a folder of the archive, sorted by name."""
         listed = self.archive.children(folder)
         return sorted(listed, key=lambda one: (one.name.casefold(), one.name))
 

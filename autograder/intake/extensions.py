@@ -1,4 +1,4 @@
-"""Whose extension is whose, and how late a hand-in is by the rules of its course."""
+"""Extensions: ``extensions.csv``, whose they are, and how late a hand-in is by them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autograder.intake.roster import decoded, folded
 
 
 def keys_of(students: Iterable[Student]) -> set[str]:
-    """What a line's student is compared with: ids and emails, without case, width and spaces."""
+    """Return what a line's student is compared with: ids and emails, case and width aside."""
     return {folded(text) for one in students for text in (one.id, one.email) if text}
 
 

@@ -1,4 +1,4 @@
-"""Which hand-ins a class folder or class archive holds, by the manners of course systems."""
+"""Hand-ins of a class folder or class archive, by the layouts of course systems."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _stem(one: Found) -> str:
 
 
 def download(one: Found, pattern: re.Pattern[str] | None) -> Download | None:
-    """What the name of a child of the class tells, by the pattern if there is one."""
+    """Return what the name of a child of the class tells, by the pattern if there is one."""
     if pattern is not None:
         told = intake_names.by_pattern(pattern, readable(one.name))
         return told or intake_names.by_pattern(pattern, _stem(one))
@@ -185,7 +185,7 @@ _DAMAGE = (ValueError, TypeError, LookupError, RecursionError, AttributeError, O
 
 @dataclass(frozen=True)
 class SubmissionMetadata:
-    """What the metadata tells of one folder. ``attempt`` counts those before it, too."""
+    """Metadata of one folder. ``attempt`` counts those before it, too."""
 
     students: tuple[Student, ...]
     submitted_at: str
@@ -327,7 +327,7 @@ def _packed(children: Iterable[Found]) -> list[Found]:
 
 
 def _holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
-    """Whether a lone folder is a wrapper around a class rather than the one hand-in."""
+    """Return whether a lone folder is a wrapper around a class rather than the one hand-in."""
     children = _listed(place, folder)
     if any(one.name in (METADATA, "submitted") for one in children) or folder.name == "submitted":
         return True
@@ -344,7 +344,7 @@ def _holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
 
 
 def _several(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
-    """Whether two or more children are hand-ins: archives, or folders with the lab's files."""
+    """Say whether two or more children are hand-ins: archives, or folders with the lab's files."""
     return len(_packed(children)) + len(_holding(place, children, lab)) > 1
 
 
@@ -364,7 +364,7 @@ def _holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]
 
 
 def _is_single(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
-    """Whether a folder is one hand-in rather than a class.
+    """Return whether a folder is one hand-in rather than a class.
 
     A stray copy of a lab's file must not hide the class beside it: where two or more of the
     folders hold the lab's files themselves, or a loose one bears somebody's name, it is a class.
@@ -380,7 +380,7 @@ def _is_single(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
 
 
 def _told(children: Iterable[Found]) -> bool:
-    """Whether a course system has named a child."""
+    """Return whether a course system has named a child."""
     return any(download(one, None) is not None for one in children)
 
 

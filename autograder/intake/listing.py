@@ -165,7 +165,7 @@ def _may_be_work(name: str) -> bool:
 
 
 def _alone(piece: Piece) -> bool:
-    """Whether a piece can be read as a hand-in by itself: a folder, or an archive."""
+    """Return whether a piece can be read as a hand-in by itself: a folder, or an archive."""
     return not piece.name or PACKED.search(piece.name) is not None
 
 

@@ -64,12 +64,12 @@ def skeleton(name: str) -> str:
 
 
 def is_lookalike(name: str, file: str) -> bool:
-    """Whether ``name`` is drawn like ``file`` and yet spelt with other signs."""
+    """Return whether ``name`` is drawn like ``file`` and yet spelt with other signs."""
     return not name.isascii() and skeleton(name) == file.lower()
 
 
 def is_meant(name: str, file: str) -> bool:
-    """Whether a student may have meant ``file``: other case, a copy's number, a small slip."""
+    """Say whether a student may have meant ``file``: other case, a copy's number, a small slip."""
     import difflib  # only needed when something is wrong
 
     if len(name) > MAX_SHOWN:  # nobody means so much, and comparing would take long
@@ -183,7 +183,7 @@ def iso(text: str) -> str:
 
 
 def moment(text: str) -> datetime | None:
-    """What :func:`iso` has written, or a date and time of another program, to compare."""
+    """Return what :func:`iso` has written, or a date and time of another program, to compare."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -232,7 +232,7 @@ _CHINESE = re.compile(
 
 @dataclass(frozen=True)
 class Download:
-    """What a name tells. ``person`` is the id of a hand-in; ``file`` what a loose file was.
+    """Parts of a name. ``person`` is the id of a hand-in; ``file`` what a loose file was.
 
     ``group`` is equal for loose files that are one hand-in. ``newer`` orders files of one name.
     ``entered`` marks text that was typed into the course system instead of a file.
@@ -250,14 +250,14 @@ class Download:
 
 
 def parse(name: str) -> Download | None:
-    """What ``name`` tells by the rules of the course systems above, or None."""
+    """Return what ``name`` tells by the rules of the course systems above, or None."""
     if len(name) > MAX_NAME_CHARACTERS:
         return None
     return _canvas(name) or _moodle(name) or _nbgrader(name) or _chinese(name)
 
 
 def by_pattern(pattern: re.Pattern[str], name: str) -> Download | None:
-    """What ``name`` tells by the instructor's own pattern, or None if it does not match."""
+    """Return what ``name`` tells by the instructor's own pattern, or None if it does not match."""
     match = pattern.search(name[:MAX_NAME_CHARACTERS])
     if match is None or not match["student_id"]:
         return None

@@ -70,7 +70,7 @@ def _written(line: str) -> tuple[str, bool] | None:
 
 
 def _word(line: str) -> tuple[str, str]:
-    """What stands before the first blank, and all else without the blanks around it."""
+    """Return what stands before the first blank, and all else without the blanks around it."""
     place = min((at for at in map(line.find, _BLANKS) if at >= 0), default=len(line))
     return line[:place], line[place:].strip(_BLANKS)
 
@@ -125,7 +125,7 @@ class Notebooks:
         return text
 
     def instead(self, file: str, absent: AbsentError) -> RefusedError:
-        """What to say when no notebook writes the file, where ``absent`` is said otherwise."""
+        """Say what to say when no notebook writes the file, where ``absent`` is said otherwise."""
         books = [found for found, _, _ in self._notebooks()]
         if not books:
             return absent

@@ -1,4 +1,4 @@
-"""Whose a hand-in is: by the roster, and by what a person writes to name somebody."""
+"""Matches hand-ins with people: by the roster, and by what somebody writes to name one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class IdentityError(ValueError):
 
 
 class Enrolment:
-    """Who is enrolled.
+    """The students who are enrolled.
 
     Args:
         roster: from :func:`autograder.intake.roster.read`; empty where there is none.
@@ -75,7 +75,7 @@ class Enrolment:
         return [_under(*one) for one in zip(entries, known, ids, strict=True)]
 
     def knows(self, hand_in: HandIn) -> bool:
-        """Whether any of its students is on the roster."""
+        """Return whether any of its students is on the roster."""
         told = hand_in.origin.students or (Student(hand_in.student),)
         return any(self.of(one) is not None for one in told)
 

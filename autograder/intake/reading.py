@@ -292,7 +292,7 @@ class _Layer:
         return None
 
     def _standing(self, found: Found) -> FolderRank:
-        """How an archive stands to the lab; a mere number, as of ``2.zip``, says nothing."""
+        """Return how an archive stands to the lab; a mere number, as of ``2.zip``, says nothing."""
         its = standing(found.name, self._lab.name)
         return FolderRank.NONE if its is FolderRank.NUMBER else its
 

@@ -1,4 +1,4 @@
-"""Who should have handed in, and who did not."""
+"""The roster of a class, read from a CSV; who of it handed in nothing."""
 
 from __future__ import annotations
 
@@ -154,13 +154,13 @@ def _cell(row: Sequence[str], places: Iterable[int]) -> str:
 
 
 def _is_canvas(header: Sequence[str]) -> bool:
-    """Whether this is the header of a grade book as Canvas exports it."""
+    """Return whether this is the header of a grade book as Canvas exports it."""
     cells = [folded(cell) for cell in header]
     return cells[0] in ("student", "lastname") and {"id", "section"} <= set(cells)
 
 
 def is_test_student(name: str) -> bool:
-    """Whether this is the student whom Canvas makes to try a course, in whatever order."""
+    """Return whether this is the student whom Canvas makes to try a course, in whatever order."""
     return re.sub(r"[\W_]", "", folded(name)) in _TEST_STUDENT
 
 
@@ -193,7 +193,7 @@ __all__ = ["RosterError", "missing", "read"]
 
 
 def missing(roster: Iterable[Student], handed_in: Iterable[Attributed]) -> tuple[Student, ...]:
-    """Who of the roster handed in nothing, in its order.
+    """Return who of the roster handed in nothing, in its order.
 
     A student is looked for by id, else by email, else by name, without regard to case, width,
     spaces and signs, family name first or last. Takes entries, submissions or graded hand-ins;
@@ -227,7 +227,7 @@ def _present(handed_in: Iterable[Attributed]) -> list[Student]:
 
 
 def ids_of(student: Student) -> set[str]:
-    """What an id is compared by."""
+    """Return what an id is compared by."""
     return {folded(student.id)} - {""}
 
 
@@ -252,5 +252,5 @@ def names_of(student: Student) -> set[str]:
 
 
 def _letters(text: str) -> str:
-    """What Canvas leaves of a name in a download: lower case, only word characters."""
+    """Return what Canvas leaves of a name in a download: lower case, only word characters."""
     return re.sub(r"[\W_]", "", folded(text))

@@ -1,4 +1,4 @@
-"""What lies in a tar, walked header by header in one pass; nothing is extracted to disk.
+"""Tar archives, walked header by header in one pass; nothing is extracted to disk.
 
 `tarfile` parses each header block. The walk is ours: it only ever goes forward, holds one
 member at a time, and no size, sparse map or chain of headers in the archive decides how long
@@ -60,7 +60,7 @@ class _Gzip:
 
 
 def packing(head: bytes) -> str:
-    """How a stream that begins with ``head`` is packed: gz, bz2, xz, or empty for not at all."""
+    """Return how a stream that begins with ``head`` is packed: gz, bz2, xz, or empty."""
     for name, magic in (("gz", b"\x1f\x8b"), ("bz2", b"BZh"), ("xz", b"\xfd7zXZ\0")):
         if head.startswith(magic):
             return name

@@ -1,4 +1,4 @@
-"""What lies in a hand-in, seen from within: paths, their kinds, and how they are read."""
+"""A hand-in seen from within: paths, their kinds, and how they are read and decoded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PACKED = re.compile(r"\.(?:zip|rar|7z|tar|tgz|tbz2?|txz|(?:tar\.)?(?:gz|bz2|xz))
 
 
 class Kind(Enum):
-    """What a path in a hand-in is."""
+    """The kind of a path in a hand-in."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -53,7 +53,7 @@ class Found:
 
     @property
     def depth(self) -> int:
-        """How many folders are above it inside the hand-in."""
+        """Return how many folders are above it inside the hand-in."""
         return self.path.count("/")
 
 
@@ -67,7 +67,7 @@ class Tree(Protocol):
 
 
 def ignored(name: str) -> bool:
-    """Whether a component is the rubbish of a system or tool: ``.git``, ``__MACOSX``, …"""
+    """Return whether a component is the rubbish of a system or tool: ``.git``, ``__MACOSX``, …"""
     return name.startswith(".") or name in ("__MACOSX", "__pycache__")
 
 
@@ -96,7 +96,7 @@ def member(path: str, kind: Kind, index: int) -> Found | None:
 
 
 def limit_of(name: str) -> int:
-    """How many bytes of a member may matter: 0 for what grading never looks into."""
+    """Return how many bytes of a member may matter: 0 for what grading never looks into."""
     lowered = name.lower()
     if lowered.endswith(".ipynb"):
         return MAX_NOTEBOOK_BYTES

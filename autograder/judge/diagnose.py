@@ -1,4 +1,4 @@
-"""What a hand-in's answers say about the mistakes in it: findings, for a report or a hint.
+"""Findings: the mistakes that a hand-in's answers tell of, and where the fault lies.
 
 Nothing here changes a score, and a hand-in that passes costs nothing.
 """
@@ -57,7 +57,7 @@ def stages_of(plan: Plan, course: StagePlan, transport: CheckTransport) -> list[
 
 
 def properties_of(plan: Plan, exercise: str, transport: CheckTransport) -> list[Message]:
-    """Which properties hold, and which do not.
+    """Return which properties hold, and which do not.
 
     Raises:
         NoWorker: none could be started.
@@ -98,7 +98,7 @@ def _asked(
 
 
 def _ask(trial: CheckCase, student: Student) -> bool | None:
-    """Whether it passes; None when it cannot be asked.
+    """Return whether it passes; None when it cannot be asked.
 
     Raises:
         WorkerLost, NoWorker.
@@ -162,7 +162,7 @@ def findings(
     known: Known,
     transport: CheckTransport,
 ) -> tuple[Finding, ...]:
-    """What is recognised in the exercises that fail on public cases.
+    """Return what is recognised in the exercises that fail on public cases.
 
     Args:
         plan: what was graded.
@@ -202,7 +202,7 @@ def _known(
     known: Known,
     transport: CheckTransport,
 ) -> Iterator[Message]:
-    """What is known beside a name."""
+    """Return what is known beside a name."""
     if naming.partly:
         yield Message("diagnosis.not_alone")
     wrong = {check for name in naming.exercises for check in failing[name]}

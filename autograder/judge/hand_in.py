@@ -35,7 +35,7 @@ SAMPLED = 8  # one in so many hand-ins is replayed whatever its text
 
 
 def replay_due(files: Mapping[str, str], seed: str) -> bool:
-    """Whether this hand-in (text by file name) is worth a replay."""
+    """Return whether this hand-in (text by file name) is worth a replay."""
     return random.Random(seed).randrange(SAMPLED) == 0 or may_keep_static_state(files)
 
 
@@ -143,7 +143,7 @@ class WatchedHandIn(Student):
         self._worker = transport
 
     def usage(self) -> Usage:
-        """What the worker has used once all that is queued has run.
+        """Return what the worker has used once all that is queued has run.
 
         Raises:
             NotVisible: nobody knows.
@@ -178,7 +178,7 @@ def expect_equal_work(first: float, second: float) -> None:
 
 
 def confirmation_due(marks: Collection[Message], seed: str) -> bool:
-    """Whether the counts of a hand-in with these marks are confirmed."""
+    """Return whether the counts of a hand-in with these marks are confirmed."""
     return bool(marks) or random.Random(f"confirm {seed}").randrange(DRAWN) == 0
 
 

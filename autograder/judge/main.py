@@ -128,7 +128,7 @@ class JudgeFork:
 
     @property
     def worn_out(self) -> bool:
-        """Whether it has judged its share and should be let go."""
+        """Return whether it has judged its share and should be let go."""
         return self._left <= 0
 
     def give(self, request: Mapping[str, Any]) -> None:
@@ -139,7 +139,7 @@ class JudgeFork:
             self.socket.sendall(json.dumps(request).encode() + b"\n")
 
     def take(self) -> dict[str, Any] | None:
-        """What has come: a whole answer, ``{"lost": why}`` when it ended, or None so far."""
+        """Return what has come: a whole answer, ``{"lost": why}`` when it ended, or None so far."""
         try:
             data = self.socket.recv(1 << 20)
         except OSError:

@@ -136,7 +136,7 @@ def forbidden(
 
 
 def is_unread(files: Mapping[str, str], ran: Collection[str]) -> bool:
-    """Whether a file runs that is not to be parsed here: then it is not known what it keeps."""
+    """Say whether a file runs that is not to be parsed here: then it is not known what it keeps."""
     return any(file in ran and parsed(text) is None for file, text in files.items())
 
 
@@ -223,7 +223,7 @@ def _outside(file: str, uses: list[Use], attributes: Mapping[str, int]) -> Itera
 
 
 def _reached(use: Use) -> str:
-    """What a use reaches that lies outside model code, dotted; "" for nothing."""
+    """Return what a use reaches that lies outside model code, dotted; "" for nothing."""
     path = use.path
     if use.builtin and path[0] in _BUILTINS:
         return path[0]
@@ -279,7 +279,7 @@ _CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetC
 
 
 def may_keep_static_state(files: Mapping[str, str]) -> bool:
-    """Whether any of ``files`` (text by name) could; False for text that does not parse.
+    """Return whether any of ``files`` (text by name) could; False for text that does not parse.
 
     What is too long to be parsed here is not looked at but suspected.
     """
@@ -315,7 +315,7 @@ def _nodes(tree: ast.AST) -> list[ast.AST]:
 
 
 def _keeps(node: ast.AST, own: set[str]) -> bool:
-    """Whether one node of the syntax tree is among what the module's docstring names."""
+    """Return whether one node of the syntax tree is among what the module's docstring names."""
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         return True
     if isinstance(node, ast.Import):
@@ -342,7 +342,7 @@ def _risky(name: str) -> bool:
 
 
 def _shared(tree: ast.Module, nodes: Iterable[ast.AST]) -> Iterator[bool]:
-    """Whether statements of modules and classes make containers that their functions share."""
+    """Say whether statements of modules and classes make containers that their functions share."""
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     for body in (tree.body, *(node.body for node in classes)):
         for statement in body:

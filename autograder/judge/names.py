@@ -289,12 +289,12 @@ class Source:
         return _Chain(line, root, tuple(reversed(names)), scope, runs), rest
 
     def is_own(self, path: Path) -> bool:
-        """Whether a module is the hand-in's, or given by the lab."""
+        """Return whether a module is the hand-in's, or given by the lab."""
         return bool(path) and (path[0] in self._modules or path[0] == _OURS)
 
 
 def _is_main(test: ast.expr) -> bool:
-    """Whether this is ``__name__ == "__main__"``."""
+    """Return whether this is ``__name__ == "__main__"``."""
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
         return False
     sides = [test.left, *test.comparators]
@@ -326,7 +326,7 @@ def _looked_up(node: ast.AST) -> tuple[ast.expr, str] | None:
 
 
 class Names:
-    """What the files of one hand-in name that is not their own.
+    """Names in the files of one hand-in that are not their own.
 
     Args:
         trees: the syntax of each file that can be read, by the module's name.
@@ -406,7 +406,7 @@ class Names:
         return set(foreign) or ({None} if own else None)
 
     def _alias(self, source: Source, scope: _Scope, path: Path, left: int) -> set[Path | None]:
-        """What another name stands for, followed."""
+        """Return what another name stands for, followed."""
         found = self._resolve(source, scope, path[0], left - 1) if left > 0 else None
         return {one and (*one, *path[1:]) for one in found or {None}}
 

@@ -1,4 +1,4 @@
-"""What a student reads when code raised, ended or hung: one outcome and one sentence."""
+"""Outcomes of code that raised, ended or hung: one outcome and one sentence for the student."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
 
 
 def _kind(error: StudentError) -> str:
-    """Which sentence parameters of other names get."""
+    """Return which sentence parameters of other names get."""
     if error.lacking and error.extra:
         return ""
     if error.lacking:
@@ -165,7 +165,7 @@ def lost(error: WorkerLost, case: Case) -> CheckResult:
 
 
 def ending(error: WorkerLost) -> dict[str, str]:
-    """How a worker ended, in both languages."""
+    """Return how a worker ended, in both languages."""
     text = str(error)
     for english, chinese in _ENDINGS:
         if text.startswith(english):

@@ -1,1 +1,1 @@
-"""What the right answers are: the float64 reference, and the proof that it is Qwen3."""
+"""The right answers: the float64 reference, and the proof that it is Qwen3."""

@@ -51,7 +51,7 @@ class Case:
 
     @property
     def words(self) -> dict[str, str]:
-        """What the case is about, as a value of a message (one entry per language)."""
+        """Return what the case is about, as a value of a message (one entry per language)."""
         return {"en": self.about.en, "zh": self.about.zh}
 
 

@@ -51,7 +51,7 @@ def rows_back(weight: Tensor, head_dim: int) -> Tensor:
 
 
 def _order(count: int, head_dim: int) -> Tensor:
-    """Which old row stands at each new place: ``0, d/2, 1, d/2 + 1, …`` within a head."""
+    """Return which old row stands at each new place: ``0, d/2, 1, d/2 + 1, …`` within a head."""
     place = torch.arange(count)
     within = place % head_dim
     return place - within + within // 2 + within % 2 * (head_dim // 2)

@@ -23,7 +23,7 @@ NARROWEST = torch.finfo(torch.float32).min
 
 @dataclass(frozen=True)
 class Parts:
-    """What a layer is built from.
+    """The parts that a layer is built from.
 
     ``attention(config, weights, x, mask, positions, layer_idx)`` and ``mlp(config, weights, x)``
     map ``[B, T, hidden]`` to float64 ``[B, T, hidden]``.

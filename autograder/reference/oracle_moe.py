@@ -17,7 +17,7 @@ Weights = Mapping[str, Tensor]
 
 
 def visible(q_len: int, kv_len: int) -> Tensor:
-    """Which keys a query sees causally: bool ``[q_len, kv_len]``; the last query sees all."""
+    """Say which keys a query sees causally: bool ``[q_len, kv_len]``; the last query sees all."""
     return torch.ones(q_len, kv_len, dtype=torch.bool).tril(kv_len - q_len)
 
 

@@ -1,4 +1,4 @@
-"""How cases come to be: recipes draw inputs from a seed and ask the oracle for results.
+"""Recipes of cases: they draw inputs from a seed and ask the oracle for results.
 
 A lab's recipes stand in ``solutions/<lab>/cases/``: hidden cases come from the same code as
 the public ones, with a seed that only the instructor has.
@@ -54,7 +54,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a recipe returns: the parts of a :class:`Case`, tensors still torch's."""
+    """The result of a recipe: the parts of a :class:`Case`, tensors still torch's."""
 
     about: Text
     tensors: Mapping[str, torch.Tensor]

@@ -23,7 +23,7 @@ _IMPORT = "import"  # the case of importing a file, see `autograder.judge.outcom
 
 @dataclass(frozen=True)
 class BrokenFile:
-    """What ails a file: the first result that says so, and the checks that depend on it.
+    """A file that could not be used: the first result that says so, and the checks it costs.
 
     ``files`` are the lab's files that it concerns, ``points`` those that cannot be earned before it
     is mended. ``open`` is True where nothing of it was graded, so that a person decides.
@@ -42,7 +42,7 @@ class BrokenFile:
 
 
 def of_a_file(result: CheckResult) -> bool:
-    """Whether a check did not pass for what ails its file."""
+    """Return whether a check did not pass for what ails its file."""
     message = result.message
     if message is None or result.hidden or result.outcome is Outcome.PASSED:
         return False
@@ -52,7 +52,7 @@ def of_a_file(result: CheckResult) -> bool:
 
 
 def broken_files(lab: Lab, hand_in: HandIn) -> tuple[BrokenFile, ...]:
-    """What ails files of a hand-in, what costs most first.
+    """Return what ails files of a hand-in, what costs most first.
 
     What was skipped since it builds on such checks depends on the file, too; where a person has
     decided the points of a check, it depends on nothing any more.
@@ -91,7 +91,7 @@ def _passed(result: CheckResult | None) -> bool:
 
 
 def _cause(result: CheckResult) -> object:
-    """What results have in common that one fault made, in whichever files it shows."""
+    """Return what results have in common that one fault made, in whichever files it shows."""
     message = result.message
     if message is not None and result.frames and message.key.startswith("check.import"):
         return result.frames[-1], str(message.values.get("type")), str(message.values.get("text"))

@@ -1,4 +1,4 @@
-"""What the class got wrong: mistakes by how many made them, and what to teach again."""
+"""Mistakes of a class by how many made them, and what to teach again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Mistake:
 
     @property
     def key(self) -> str:
-        """How it is said: ``named``, ``either``, ``looks_like`` or ``looks_like_either``."""
+        """Return how it is said: ``named``, ``either``, ``looks_like`` or ``looks_like_either``."""
         several = len(self.words) > 1
         if self.certainty is Certainty.NAMED:
             return "either" if several else "named"
@@ -97,7 +97,7 @@ class Mistakes:
             self._silent += 1
 
     def survey(self) -> MistakeCounts:
-        """What there was in those that were taken."""
+        """Return what there was in those that were taken."""
         # Equally many: the surer first, then in the order in which they came.
         order = list(Certainty)
         found = self._found.values()
@@ -124,7 +124,7 @@ def revealing(lab: Lab, mistake: Mistake) -> tuple[str, ...]:
 def _recognised(
     hand_in: HandIn,
 ) -> Iterator[tuple[Certainty, tuple[Misconception, ...], tuple[str, ...]]]:
-    """What a finding says of single mistakes: those that act together are each one's own."""
+    """Return what a finding says of single mistakes: those that act together are each one's own."""
     for finding in hand_in.findings:
         if finding.certainty is not Certainty.UNKNOWN:
             for words in _apart(finding):
@@ -219,7 +219,7 @@ def table(survey: MistakeCounts, language: str) -> str:
 
 
 def name_of(mistake: Mistake, language: str) -> str:
-    """What is said of it: its name, or how sure it is and which ones it may be."""
+    """Return what is said of it: its name, or how sure it is and which ones it may be."""
     names = _OR[language].join(escape.line(one.name.in_(language)) for one in mistake.words)
     if mistake.key == "named":
         return names
@@ -252,7 +252,7 @@ def _check(survey: MistakeCounts, mistake: Mistake, language: str) -> str:
 
 
 def others(survey: MistakeCounts, language: str) -> list[str]:
-    """How much is not explained: in the hand-ins that lost points nothing was recognised."""
+    """Return how much is not explained: in the hand-ins that lost points nothing was recognised."""
     if not survey.failing:
         return [wording("nobody_lost", language)]
     count = survey.wrong + survey.silent + survey.files

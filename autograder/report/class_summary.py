@@ -36,7 +36,7 @@ BROKEN = 24  # hand-ins with a file that could not be used, by name
 
 @dataclass(frozen=True)
 class Cell:
-    """What became of one check of one hand-in, without prints and traceback."""
+    """The result of one check of one hand-in, without prints and traceback."""
 
     result: CheckResult
     decided: Override | None = None
@@ -71,7 +71,7 @@ class Person:
 
 
 class ClassSummary:
-    """What the page of a class shows; :meth:`take` takes its hand-ins one after the other.
+    """The content of a class's page; :meth:`take` takes its hand-ins one after the other.
 
     Counts are of all of them. ``people`` is everybody as long as the map has room (``whole``), and
     of a larger class those that need a human, as many as there is room for: so memory does not
@@ -138,7 +138,7 @@ class ClassSummary:
 
     @property
     def deducted(self) -> bool:
-        """Whether lateness took points off anybody."""
+        """Return whether lateness took points off anybody."""
         return self.final - self.undecided != +self.raw
 
     @property
@@ -156,7 +156,7 @@ class ClassSummary:
         return _bins(self.raw, self.lab)
 
     def passed(self, check: str) -> tuple[int, int]:
-        """How many passed a check, of how many it was graded in."""
+        """Return how many passed a check, of how many it was graded in."""
         outcomes = self.outcomes[check]
         return outcomes[Outcome.PASSED], outcomes.total() - outcomes[Outcome.NOT_GRADED]
 

@@ -1,4 +1,4 @@
-"""What changed between two gradings of a class: who, in which checks, and why it may be."""
+"""Compares two gradings of a class: who changed, in which checks, and why it may be."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether both give every student the same."""
+        """Return whether both give every student the same."""
         return not (self.changed or self.new or self.gone or self.points)
 
     def by_check(self) -> Counter[tuple[str, Outcome | None, Outcome | None]]:
-        """How many hand-ins changed from one outcome to another, by check."""
+        """Return how many hand-ins changed from one outcome to another, by check."""
         return Counter(one for changed in self.changed for one in changed.checks)
 
 
@@ -154,7 +154,7 @@ def _standing(lab: Lab, hand_in: HandIn) -> Standing:
 
 
 def _decisions(hand_in: HandIn) -> Iterable[tuple[str, float]]:
-    """What a person has decided, without why and by whom."""
+    """Return what a person has decided, without why and by whom."""
     for one in hand_in.overrides:
         place = one.check or one.exercise or "hand-in"
         if one.points is not None:
@@ -200,7 +200,7 @@ def _points(old: Lab, new: Lab) -> Iterable[PointsChange]:
 
 
 def _graded_with(old: ClassRecord, new: ClassRecord) -> Iterable[tuple[str, str, str]]:
-    """What may explain a change: by name, before and after."""
+    """Return what may explain a change: by name, before and after."""
     before, after = ({**record.versions} for record in (old, new))
     for record, told in ((old, before), (new, after)):
         told["isolation"] = record.isolation.level
@@ -295,7 +295,7 @@ _COLON = {"en": ": ", "zh": "："}
 
 
 def _what(one: ChangedHandIn, comparison: Comparison, language: str) -> list[str]:
-    """What happened to a hand-in, in a few words each."""
+    """Return what happened to a hand-in, in a few words each."""
     told = [_say("files", language)] if one.new_files else []
     titles = {check.name: check.title.in_(language) for check in comparison.lab.checks}
     kinds: dict[tuple[Outcome | None, Outcome | None], list[str]] = {}

@@ -173,7 +173,7 @@ class MistakeRow:
 
 
 def named_students(person: Person, numbers: Mapping[str, int]) -> StudentLink:
-    """How a hand-in is named."""
+    """Return how a hand-in is named."""
     name = escape.line(", ".join(person.names) or person.student)
     name = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
     # A lone surrogate, which no file name of ours holds, must not end the page.
@@ -273,7 +273,7 @@ def needs(person: Person, lab: Lab, language: str) -> list[str]:
 
 
 def broken(person: Person, lab: Lab, language: str) -> list[str]:
-    """Which files could not be used, and what depends on them, as sentences."""
+    """Return which files could not be used, and what depends on them, as sentences."""
     told = []
     for one in person.broken:
         said = private(one.message, language, {*lab.files, *lab.forbidden})
@@ -351,6 +351,6 @@ def _source(name: str) -> Markup:
 
 
 def _hash(name: str) -> str:
-    """What the page's Content-Security-Policy allows: this very text, and no other."""
+    """Return what the page's Content-Security-Policy allows: this very text, and no other."""
     digest = hashlib.sha256(str(_source(name)).encode()).digest()
     return "sha256-" + base64.b64encode(digest).decode()

@@ -53,7 +53,7 @@ def placeless(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """What a student printed: ``plain``, and of more than 30 lines the first and the last."""
+    """Say what a student printed: ``plain``, and of more than 30 lines the first and the last."""
     lines = cut_text(plain(text).strip("\n"), MAX_BLOCK).split("\n")
     return "\n".join(cut(lines, MAX_LINES))
 

@@ -137,7 +137,7 @@ OF_THE_FILE = ("syntax", "import", "import_line", "file_lost", "wrong_lab", "emp
 
 
 def finding_of(record: ClassRecord, row: ScoreRow) -> Finding | None:
-    """What was recognised in an exercise; None where the lab's feedback keeps it back."""
+    """Return what was recognised in an exercise; None where the lab's feedback keeps it back."""
     if record.lab.feedback == FEEDBACK[0]:
         return None
     of_it = (f for f in record.hand_ins[0].findings if row.exercise.id in f.exercises)
@@ -145,7 +145,7 @@ def finding_of(record: ClassRecord, row: ScoreRow) -> Finding | None:
 
 
 def subject(row: ScoreRow, finding: Finding | None) -> str:
-    """What the hints are about: when it changes, they begin anew."""
+    """Return what the hints are about: when it changes, they begin anew."""
     if finding is not None and finding.misconceptions:
         return f"{finding.certainty.value} {' '.join(one.id for one in finding.misconceptions)}"
     check, result = row.missed[0]
@@ -180,7 +180,7 @@ def steps(lab: Lab, row: ScoreRow, finding: Finding | None, language: str) -> li
 
 
 def earlier(lab: Lab, rows: Sequence[ScoreRow], row: ScoreRow, language: str) -> str:
-    """Which exercise of the same file does not pass either and comes first; empty for none.
+    """Return which exercise of the same file does not pass either and comes first; empty for none.
 
     A student who asks for one exercise by name may look for a mistake that stands in another.
     Where the file cannot even be imported, all of its exercises fail in the same place.

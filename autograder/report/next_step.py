@@ -1,4 +1,4 @@
-"""What to do next, as commands that can be copied as they are."""
+"""The next step of a student, as commands that can be copied as they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAKE = "AUTOGRADER_MAKE"
 
 
 def number_of(lab: Lab) -> str:
-    """What ``LAB=`` calls it."""
+    """Return what ``LAB=`` calls it."""
     return lab.name.removeprefix("lab").split("_")[0]
 
 
@@ -144,7 +144,7 @@ def first_step(lab: Lab, hand_in: HandIn, view: StudentView, language: str) -> F
 
 
 def _is_lost(check: CheckView) -> bool:
-    """Whether the student can still earn its points."""
+    """Return whether the student can still earn its points."""
     return not check.settled and check.outcome not in (Outcome.PASSED, Outcome.NOT_GRADED)
 
 

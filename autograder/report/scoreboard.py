@@ -82,7 +82,7 @@ def scoreboard(
 
 
 def _all_prints(rows: Sequence[ScoreRow], record: ClassRecord, language: str) -> list[str]:
-    """What each check that passed has printed, under its title."""
+    """Return what each check that passed has printed, under its title."""
     lines = []
     results = {result.check: result for result in record.hand_ins[0].results}
     for check in (check for row in rows for check in row.checks):
@@ -144,7 +144,7 @@ def _detail(row: ScoreRow, record: ClassRecord, room: int, language: str) -> lis
 
 
 def _whole_file(result: CheckResult) -> bool:
-    """Whether what is wrong ails every check of the file."""
+    """Return whether what is wrong ails every check of the file."""
     key = result.message.key if result.message is not None else ""
     return key.removeprefix("check.") in NO_MATHEMATICS or key.startswith("intake.")
 
@@ -161,7 +161,7 @@ def _root(row: ScoreRow, record: ClassRecord) -> tuple[Check, CheckResult]:
 
 
 def symptom(check: Check, result: CheckResult, language: str, room: int = LINES) -> list[str]:
-    """What became of a check: outcome and title, its sentence, traceback and prints.
+    """Return what became of a check: outcome and title, its sentence, traceback and prints.
 
     Of what does not fit into ``room`` lines the last frames are left, and the first and last
     prints: one of each at least.
@@ -223,7 +223,7 @@ class LabRow:
 
     @property
     def mark(self) -> str:
-        """Whose glyph is shown: what is half done and right so far is not yet finished."""
+        """Return whose glyph is shown: what is half done and right so far is not yet finished."""
         return "not_started" if self.kind == "other" else self.kind
 
     @property

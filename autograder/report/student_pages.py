@@ -226,7 +226,7 @@ def context(record: ClassRecord, hand_in: HandIn, language: str) -> dict[str, An
 
 
 def graded(record: ClassRecord, language: str) -> tuple[str, ...]:
-    """How a class was graded: cases, isolation, releases."""
+    """Return how a class was graded: cases, isolation, releases."""
     isolation = record.isolation
     layers = ", ".join(isolation.layers) or label("no_layers", language)
     levels = {"level": isolation.level, "layers": layers, "worker": isolation.worker}

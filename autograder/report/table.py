@@ -104,7 +104,7 @@ def class_table(record: ClassRecord, language: str) -> str:
 
 
 def _remark(lab: Lab, hand_in: HandIn, language: str) -> str:
-    """What to look at first: ``for a human``, then the first check that did not pass.
+    """Return what to look at first: ``for a human``, then the first check that did not pass.
 
     Its title says what should hold, so it stands in quotation marks, and behind how many others
     did not pass either.

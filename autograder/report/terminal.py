@@ -1,4 +1,4 @@
-"""What a terminal can show: marks, colours where nothing speaks against them, lines that fit."""
+"""Output on a terminal: marks and colours that it can show, lines that fit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def coloured(kind: str) -> str:
 
 
 def shows_colours() -> bool:
-    """Whether this is a terminal that takes ANSI sequences, and nobody has set ``NO_COLOR``."""
+    """Say whether this is a terminal that takes ANSI sequences, and nobody has set ``NO_COLOR``."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     # An old Windows console prints the sequences as they are; these variables tell newer ones.

@@ -1,4 +1,4 @@
-"""What a student's report shows, in one language: plain strings and numbers for any template."""
+"""The content of a student's report, in one language: plain strings and numbers."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def student_view(
 def _decisions(
     hand_in: HandIn, check: str, exercise: str, language: str, quote: Quote
 ) -> tuple[str, ...]:
-    """What a person has decided of a check, of an exercise, or of neither: the hand-in."""
+    """Return what a person has decided of a check, of an exercise, or of neither: the hand-in."""
     told = []
     for one in hand_in.overrides:
         if (one.check, one.exercise) != (check, exercise):
@@ -225,7 +225,7 @@ def _broken(one: BrokenFile, language: str, quote: Quote) -> BrokenView:
 
 
 def late_line(lab: Lab, hand_in: HandIn, language: str) -> str:
-    """What lateness takes off, and what counts; why nothing, where that has to be said."""
+    """Return what lateness takes off, and what counts; why nothing, where that has to be said."""
     late = hand_in.lateness
     if late is None:
         return ""
@@ -243,7 +243,7 @@ def late_line(lab: Lab, hand_in: HandIn, language: str) -> str:
 
 
 def _about(hand_in: HandIn, language: str, quote: Quote) -> tuple[str, ...]:
-    """Who handed in, when, and by when, as far as the course system and the course tell."""
+    """Return who handed in, when, and by when, as far as the course system and the course tell."""
     origin, late = hand_in.origin, hand_in.lateness
     names = [quote(one.name or one.id or one.email) for one in origin.students]
     lines = []
@@ -404,7 +404,7 @@ class ScoreRow:
 
     @property
     def name(self) -> str:
-        """What ``K=`` calls it."""
+        """Return what ``K=`` calls it."""
         return short(self.exercise.id)
 
     @property

@@ -80,7 +80,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class _Stream:
-    """What :mod:`csv` writes to."""
+    """A stream for :mod:`csv` to write to."""
 
     write: Callable[[str], object]
 

@@ -1,4 +1,4 @@
-"""What the judge holds of a worker: one request, one reply, a deadline, and its prints."""
+"""The judge's end of a worker: one request, one reply, a deadline, and its prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_PRINTS = 4 << 20  # bytes printed during one request after which it is kille
 
 @dataclass(frozen=True)
 class Budget:
-    """What one request may take. CPU seconds decide; the wall cap is loose."""
+    """Limits of one request. CPU seconds decide; the wall cap is loose."""
 
     cpu_seconds: float
     wall_seconds: float
@@ -24,7 +24,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Usage:
-    """What the system says of a worker: CPU seconds, and bytes of memory, now and at most."""
+    """Usage of a worker as the system tells it: CPU seconds, bytes of memory now and at most."""
 
     cpu_seconds: float
     resident: int
@@ -68,7 +68,7 @@ class Link(Protocol):
         self.proceed(blob)
 
     def start(self, budget: Budget) -> None:
-        """What comes next may take so much in all."""
+        """Return what comes next may take so much in all."""
 
     def proceed(self, *blobs: bytes) -> None:
         """Send more on the way to the reply; the budget goes on."""
@@ -77,13 +77,13 @@ class Link(Protocol):
         """The next message that comes; raises :class:`WorkerLost`."""
 
     def printed(self) -> bool:
-        """Whether student code has printed anything since :meth:`take_prints`."""
+        """Return whether student code has printed anything since :meth:`take_prints`."""
 
     def take_prints(self) -> str:
-        """What student code printed since the last call."""
+        """Return what student code printed since the last call."""
 
     def usage(self) -> Usage | None:
-        """What the worker has used so far; None where the system does not tell."""
+        """Return what the worker has used so far; None where the system does not tell."""
         return None
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class Prints:
 
     @property
     def any(self) -> bool:
-        """Whether there is text to take."""
+        """Return whether there is text to take."""
         return bool(self._tail)
 
     def take(self) -> str:

@@ -29,7 +29,7 @@ MEMORY_BYTES = 2 << 30  # of each, beyond what it starts with
 
 @cache
 def starter() -> Starter:
-    """How to get a worker here: from one zygote for this process, or by a spawn each."""
+    """Return how to get a worker here: from one zygote for this process, or by a spawn each."""
     if os.environ.get("AUTOGRADER_WORKER") == "spawn" or not sys.platform.startswith("linux"):
         return partial(SpawnedLink, ROOT, MEMORY_BYTES)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -116,7 +116,7 @@ class LocalTransport:
                 self._gang.close()
 
     def is_own(self, frame: FrameType) -> bool:
-        """Whether a frame runs a function of the student's."""
+        """Return whether a frame runs a function of the student's."""
         code = frame.f_code
         return code.co_filename in self._sources.paths.values() and code.co_name != "<module>"
 

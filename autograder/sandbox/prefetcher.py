@@ -39,7 +39,7 @@ class ForeseenRequest:
         self._packed: dict[tuple[str, ...], bytes] = {}
 
     def is_same(self, other: ForeseenRequest) -> bool:
-        """Whether both ask the same; as a key, each stands for itself."""
+        """Return whether both ask the same; as a key, each stands for itself."""
         return self.request == other.request and self.tensors == other.tensors
 
     def packed(self, held: set[str]) -> bytes:
@@ -58,7 +58,7 @@ Coming = Iterator[tuple[ForeseenRequest, bool]]
 
 
 class Prefetcher:
-    """What one hand-in is going to be asked, and what its worker has been sent of that.
+    """Requests that one hand-in is going to get, and those that its worker has been sent.
 
     Args:
         budget: what one request may take.
@@ -76,7 +76,7 @@ class Prefetcher:
 
     @property
     def begun(self) -> bool:
-        """Whether the worker may have begun with what nobody has asked yet."""
+        """Return whether the worker may have begun with what nobody has asked yet."""
         return bool(self._unread)
 
     def expect(self, coming: Coming) -> None:

@@ -30,7 +30,7 @@ Request = tuple[dict[str, Any], Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class RankReplies:
-    """What became of one request to every rank.
+    """The replies to one request to every rank.
 
     ``replies`` by rank: None for a rank that was left waiting since another raised. ``calls``:
     the collectives in which all ranks met, by name, in their order.
@@ -117,7 +117,7 @@ class RankExchange:
         return self.met()
 
     def met(self) -> RankReplies:
-        """What has become of the request so far."""
+        """Return what has become of the request so far."""
         found = tuple(self._replies.get(rank) for rank in range(self._world))
         return RankReplies(found, tuple(self.calls))
 
@@ -228,7 +228,7 @@ class RankWorkers:
         return hub
 
     def prints(self) -> str:
-        """What the ranks printed since the last call: once where all printed the same."""
+        """Return what the ranks printed since the last call: once where all printed the same."""
         found: list[str] = []
         for link in self._links:
             try:
@@ -283,7 +283,7 @@ class RankHandle:
 
 
 class RankResult:
-    """What the ranks return, by rank; looking at it runs what is queued."""
+    """Results of the ranks, by rank; looking at one runs what is queued."""
 
     def __init__(self, group: Group, results: Sequence[Result]) -> None:
         self._group, self._results = group, results

@@ -1,4 +1,4 @@
-"""What a hand-in answered, kept in a file: asked again, it answers without running anything.
+"""A hand-in's answers, kept in a file: asked again, it answers without running anything.
 
 A file is a row of frames, two per entry: a JSON header and a message of
 :mod:`autograder.wire.messages` (or nothing). The first entry holds the hand-in, the others what
@@ -48,7 +48,7 @@ def met_of(header: Mapping[str, Any], blob: bytes) -> RankReplies:
 
 
 def to_plain(error: WorkerLost | OutOfStep) -> dict[str, Any]:
-    """What ended a request, as JSON data."""
+    """Return what ended a request, as JSON data."""
     if isinstance(error, OutOfStep):
         return {"out": [list(error.gone), _plain(error.waiting)]}
     told: dict[str, Any] = {"lost": [str(error), error.timed_out, error.clock, error.stray]}
@@ -146,7 +146,7 @@ class KeepingTransport:
             self._entries.append(_entry(header | {"prints": prints}, blob))
 
     def take_prints(self) -> str:
-        """What student code printed since the last call."""
+        """Return what student code printed since the last call."""
         prints, self._prints = self._prints, ""
         return prints
 
@@ -203,7 +203,7 @@ class KeptTransport:
             raise ValueError(f"{path}: not a file of kept outputs ({error})") from None
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
-        """What came back when this was asked.
+        """Return what came back when this was asked.
 
         Raises:
             WorkerLost: the worker was lost then.
@@ -216,7 +216,7 @@ class KeptTransport:
         return unpack(bytearray(blob))
 
     def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
-        """What came back when this was asked of ranks.
+        """Return what came back when this was asked of ranks.
 
         Raises:
             RankLost, OutOfStep: so it went then.
@@ -237,7 +237,7 @@ class KeptTransport:
         return header, blob
 
     def take_prints(self) -> str:
-        """What was printed between two answers."""
+        """Return what was printed between two answers."""
         prints, self._prints = self._prints, ""
         return prints
 
@@ -258,7 +258,7 @@ class KeptTransport:
 
 
 def hand_in_of(path: Path) -> dict[str, Any]:
-    """What :class:`KeepingTransport` was given to find again; reads nothing else of the file.
+    """Say what :class:`KeepingTransport` was given to find again; reads nothing else of the file.
 
     Raises:
         OSError: it cannot be read.

@@ -154,7 +154,7 @@ class Result:
 
     @property
     def ready(self) -> bool:
-        """Whether the call was made and came back."""
+        """Return whether the call was made and came back."""
         return self._ready
 
     @property
@@ -217,7 +217,7 @@ class Student:
 
     @property
     def queued(self) -> bool:
-        """Whether steps wait to be run."""
+        """Return whether steps wait to be run."""
         return bool(self._steps)
 
     def note(self, value: Any, **step: Any) -> None:
@@ -318,7 +318,7 @@ class Student:
             take(self._transport.exchange(request, tensors))
 
     def packed(self) -> tuple[dict[str, Any], dict[str, Tensor], Callable[[Reply], None]]:
-        """What is queued, as a request with its tensors, and what takes the reply to it.
+        """Return what is queued, as a request with its tensors, and what takes the reply to it.
 
         The latter raises StudentError or WorkerLost, see :meth:`flush`.
         """

@@ -29,14 +29,14 @@ class Transport(Protocol):
 
 
 class CheckTransport(Transport, Protocol):
-    """What the checks of one hand-in need beside that: prints, and workers that may be lost."""
+    """A transport for the checks of one hand-in: with prints, and workers that may be lost."""
 
     @property
     def lost(self) -> int:
         """Workers lost so far."""
 
     def take_prints(self) -> str:
-        """What student code printed since the last call."""
+        """Return what student code printed since the last call."""
 
     def forgive(self) -> None:
         """The last loss is nobody's fault."""
@@ -45,12 +45,12 @@ class CheckTransport(Transport, Protocol):
         """Let go of the worker; the next request gets a new one."""
 
     def aside(self) -> AbstractContextManager[None]:
-        """What is asked inside is our business: it costs no time and no worker of the hand-in."""
+        """Ask for ourselves inside: it costs no time and no worker of the hand-in."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What a worker is given at its start: the hand-in's text, and what it may import."""
+    """The sources of a worker at its start: the hand-in's text, and what it may import."""
 
     files: Mapping[str, str]
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class WorkerTransport:
             self._seconds_left -= time.monotonic() - started
 
     def take_prints(self) -> str:
-        """What student code printed since the last call."""
+        """Return what student code printed since the last call."""
         last, self._last_prints = self._last_prints, ""
         if self._link and not self.ahead.begun:  # else what it prints is not of this check
             last += _prints(self._link)
@@ -147,7 +147,7 @@ class WorkerTransport:
         self._last_prints = ""
 
     def usage(self) -> Usage | None:
-        """What the worker has used so far; None where the system does not tell.
+        """Return what the worker has used so far; None where the system does not tell.
 
         Raises:
             NoWorker: none could be started.

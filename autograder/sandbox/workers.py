@@ -157,7 +157,7 @@ class ForkedLink(Link):
         return self._prints.any
 
     def take_prints(self) -> str:
-        """What student code printed since the last call."""
+        """Return what student code printed since the last call."""
         with suppress(WorkerLost):  # too much; the next request will say so
             self._drain()
         return self._prints.take()
@@ -326,13 +326,13 @@ class SpawnedLink(Link):
         return message
 
     def printed(self) -> bool:
-        """Whether there is anything to take."""
+        """Return whether there is anything to take."""
         with self._change:
             self._wait_for_prints()
             return self._prints.any
 
     def take_prints(self) -> str:
-        """What student code printed since the last call."""
+        """Return what student code printed since the last call."""
         with self._change:
             self._wait_for_prints()
             return self._prints.take()
@@ -406,7 +406,7 @@ class SpawnedLink(Link):
 
 
 def _begun_mark(data: bytes) -> int:
-    """How many bytes at the end may be the beginning of a mark."""
+    """Return how many bytes at the end may be the beginning of a mark."""
     return next(n for n in range(len(MARK) - 1, -1, -1) if data.endswith(MARK[:n]))
 
 

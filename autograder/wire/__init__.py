@@ -1,1 +1,1 @@
-"""What the judge and a worker say to each other: frames, messages, caps. Both sides read it."""
+"""The wire between judge and worker: frames, messages, caps. Both sides import it."""

@@ -1,4 +1,4 @@
-"""How messages travel: eight bytes of length in front. The standard library only."""
+"""Frames of messages: eight bytes of length in front. The standard library only."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def unpack_trusted(blob: bytes | bytearray) -> tuple[dict[str, Any], dict[str, T
 
 
 def _is_shallow(tree: Any) -> bool:
-    """Whether whoever walks a tree comes to its end, however deep in calls they are already."""
+    """Say whether whoever walks a tree comes to its end, however deep in calls they are already."""
     level = [tree]
     for _ in range(MAX_LEVELS):
         held = (node.values() if isinstance(node, dict) else node for node in level)

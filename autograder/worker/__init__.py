@@ -1,1 +1,1 @@
-"""What runs beside student code: the zygote, a worker's loop, its jail. It knows no answer."""
+"""The side of student code: the zygote, a worker's loop, its jail. It knows no answer."""

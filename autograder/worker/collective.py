@@ -149,7 +149,7 @@ class RankGroup(_Group):  # type: ignore[misc]  # torch types it in no release a
     recv = recv_anysource = send
 
     def _meet(self, call: str, tensor: Tensor, more: str = "") -> list[Tensor]:
-        """What every rank gave, in the order of ranks: tensors like this one."""
+        """Return what every rank gave, in the order of ranks: tensors like this one."""
         shape, dtype = tuple(tensor.shape), tensor.dtype
         plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
         data = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
@@ -224,7 +224,7 @@ def _new_group(
 
 
 def _make(store: Any, rank: int, world: int, timeout: Any) -> RankGroup:
-    """What torch calls for a new group of our backend."""
+    """Return what torch calls for a new group of our backend."""
     default = c10d.GroupMember.WORLD
     if isinstance(default, RankGroup) and default.size() != world:
         raise RuntimeError("groups of some ranks only are not offered here: use the default group")

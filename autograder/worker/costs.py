@@ -1,4 +1,4 @@
-"""What a call costs, counted instead of timed: live bytes, the largest tensor, FLOPs.
+"""Costs of a call, counted instead of timed: live bytes, the largest tensor, FLOPs, rows.
 
 Runs in the worker, beside student code. Everything that torch dispatches is seen; what numpy, a
 thread or other C code does is not, so whoever reads the counts asks whether enough was seen.
@@ -143,7 +143,7 @@ def _tensors_counting(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def _address(tensor: Tensor) -> int:
-    """Where the memory of a tensor begins; 0 where it has none of its own (inside ``vmap``)."""
+    """Say where the memory of a tensor begins; 0 where it has none of its own (inside ``vmap``)."""
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
@@ -382,7 +382,7 @@ def measure(
 
 @functools.cache
 def _is_composite(func: Any) -> bool:
-    """Whether an operator is made of others, in C++.
+    """Return whether an operator is made of others, in C++.
 
     Not ``func.decompose()``: that takes Python's decompositions first, for which a worker would
     import sympy.

@@ -215,7 +215,7 @@ if _LIBC is not None:
 
 
 def guarantees(layers: Collection[str]) -> frozenset[str]:
-    """What holds for a process in which these layers are bound.
+    """Return what holds for a process in which these layers are bound.
 
     files: it reads nothing but what was named, changes nothing on disk, not even modes and
     times, and reaches no memory of other processes. writes: the second of these alone.
@@ -228,7 +228,7 @@ def guarantees(layers: Collection[str]) -> frozenset[str]:
 
 
 def level(layers: Collection[str]) -> str:
-    """How far a score and the answers are safe from the code that is graded.
+    """Return how far a score and the answers are safe from the code that is graded.
 
     "strong": every guarantee holds. "medium": all but `files`, so nothing is changed, started,
     sent or left behind, but a hand-in may read what the grader's user may read, answers too.
@@ -266,7 +266,7 @@ def _prctl(option: int, first: int = 0) -> None:
 
 
 def _bound(bind: Callable[..., None], *args: object) -> bool:
-    """Whether a layer took; one that did not is simply not reported."""
+    """Return whether a layer took; one that did not is simply not reported."""
     try:
         bind(*args)
     except OSError:

@@ -41,7 +41,7 @@ def abi() -> int:
 
 
 def layers(version: int) -> tuple[str, ...]:
-    """What a ruleset of this ABI binds, by the names that `jail.LAYERS` uses."""
+    """Return what a ruleset of this ABI binds, by the names that `jail.LAYERS` uses."""
     names = ("landlock_files", "landlock_network", "landlock_scope")
     return names[: (version >= 1) + (version >= _ABI_NETWORK) + (version >= _ABI_SCOPE)]
 

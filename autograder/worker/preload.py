@@ -1,4 +1,4 @@
-"""What a worker finds imported already, and which files it may still read."""
+"""Modules that a worker finds imported already, and the files it may still read."""
 
 from __future__ import annotations
 

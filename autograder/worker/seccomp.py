@@ -67,7 +67,7 @@ _SETUP_ONLY = frozenset(
 
 @dataclass(frozen=True)
 class _Rule:
-    """When a call is allowed, judged on the low 32 bits of one argument.
+    """A condition for a system call, judged on the low 32 bits of one argument.
 
     `one_of`: the argument equals one of these (empty: any value will do); `none_of`: no bit of
     this mask is set; `all_of`: this single bit is set; `null`: all 64 bits are zero;

@@ -216,7 +216,7 @@ class Session:
         args: list[Any],
         kwargs: dict[str, Any],
     ) -> Any:
-        """What a call gives back: its result, and what else the step asks for."""
+        """Return what a call gives back: its result, and what else the step asks for."""
         if step["operators"]:
             with recorded_operators() as seen:
                 result = function(*args, **kwargs)
