@@ -1,6 +1,7 @@
 # qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
 # Variables: LAB=2  K=rotary  PROMPT="Call me"  TEMPERATURE=0  PRINTS=1  LAB_LANG=zh
 #            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
+#            WHEELS=folder (set up from it, without a network)
 # <instructors>
 #            WEIGHTS=folder-or-hub-id
 # </instructors>
@@ -18,6 +19,9 @@ HANDINS ?= examples/submissions
 VENV ?= .venv
 PYTHON ?= python3
 TORCH_INDEX ?=
+WHEELS ?=
+# The grader where it lies beside the course as a wheel.
+GRADER := $(lastword $(sort $(wildcard grader/*.whl)))
 
 ifeq ($(OS),Windows_NT)
 PY := $(VENV)/Scripts/python
@@ -36,7 +40,7 @@ ALL_OR_LAB := $(if $(filter file,$(origin LAB)),,--lab "$(LAB)")
 # </instructors>
 ifeq ($(VENV),.venv)
 # Named by what they were made of: a copied folder has other times.
-MADE_OF := $(shell cat pyproject.toml constraints.txt | cksum | cut -d" " -f1)
+MADE_OF := $(shell cat pyproject.toml constraints.txt $(GRADER) | cksum | cut -d" " -f1)
 READY_CORE := $(VENV)/.ready-core-$(MADE_OF)
 READY_NOTEBOOKS := $(VENV)/.ready-notebooks-$(MADE_OF)
 # <instructors>
@@ -71,7 +75,7 @@ menu help:
 	@echo "              make reset LAB=2           begin anew; your files are kept in backups/"
 	@echo "              make report                scores and pictures into my_report.md"
 	@echo "              make doctor                can this machine run the labs?"
-	@echo "              make setup [TORCH_INDEX=u] install what students need (done by the others)"
+	@echo "              make setup [WHEELS=folder] install what students need (done by the others)"
 # <instructors>
 	@echo "instructors   make demo                  grade the sample class into graded-demo/"
 	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
@@ -89,16 +93,39 @@ menu help:
 JOBS ?= 3
 # </instructors>
 
-INSTALL := $(PY) -m pip install $(if $(filter .venv,$(VENV)),-c constraints.txt)
-WITH_TORCH = $(if $(TORCH_INDEX),$(INSTALL) --index-url "$(TORCH_INDEX)" torch)
+INSTALL := $(PY) -m pip install $(if $(WHEELS),--no-index --find-links "$(WHEELS)") \
+	$(if $(filter .venv,$(VENV)),-c constraints.txt)
+# Where no GPU is there, Linux takes PyTorch's builds for the CPU: a tenth of the download. Whoever
+# cannot reach them gets torch from where everything else comes from; what torch needs does anyway.
+CPU_BUILDS := https://download.pytorch.org/whl/cpu
+HAS_GPU := $(PY) -c "import sys, shutil; sys.exit(sys.platform == 'linux' and not shutil.which('nvidia-smi'))"
+ifneq ($(WHEELS),)
+WITH_TORCH :=
+else ifneq ($(TORCH_INDEX),)
+WITH_TORCH = $(INSTALL) --no-deps --index-url "$(TORCH_INDEX)" torch
+else
+WITH_TORCH = $(HAS_GPU) || $(INSTALL) --no-deps --retries 0 --timeout 10 \
+	--index-url $(CPU_BUILDS) torch || echo "no answer from there; torch comes with the other packages"
+endif
+# By force: a newer grader may have the same version.
+WITH_GRADER = $(if $(GRADER),$(INSTALL) --force-reinstall --no-deps "$(GRADER)")
+define NEW_VENV
+@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "$(PYTHON) is absent or \
+older than 3.11: sudo apt install python3.11-venv, then make setup PYTHON=python3.11 (without root: \
+uv or conda, see README.md)" >&2; exit 2; }
+@$(PYTHON) -c "import venv, ensurepip" 2>/dev/null || { echo "$(PYTHON) cannot make environments: \
+sudo apt install python3-venv (without root: uv or conda, see README.md)" >&2; exit 2; }
+$(PYTHON) -m venv "$(VENV)"
+endef
 
 ifeq ($(VENV),.venv)
 $(PY):
-	$(PYTHON) -m venv "$(VENV)"
+	$(NEW_VENV)
 
 $(READY_CORE): | $(PY)
 	@echo "setting up $(VENV) (once; a few minutes)"
 	$(WITH_TORCH)
+	$(WITH_GRADER)
 	$(INSTALL) -e ".[chat]"
 	@touch "$@"
 
@@ -121,6 +148,8 @@ $(PY):
 	@echo "$(VENV): no environment; make setup VENV=$(VENV) makes one there" >&2; exit 2
 
 has-core: | $(PY)
+	@$(PY) -c "import autograder" 2>/dev/null || \
+	{ echo "$(VENV) lacks the grader: make setup VENV=$(VENV)" >&2; exit 2; }
 	@$(SAID) $(PY) -m autograder.doctor.machine chat
 
 has-notebooks: | $(PY)
@@ -128,7 +157,8 @@ has-notebooks: | $(PY)
 
 setup:
 	@test -x "$(PY)" || $(PYTHON) -m venv "$(VENV)"
-	$(WITH_TORCH)
+	$(if $(TORCH_INDEX),$(WITH_TORCH))
+	$(WITH_GRADER)
 	$(INSTALL) -e ".[chat]"
 
 # <instructors>

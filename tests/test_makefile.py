@@ -83,3 +83,52 @@ def test_a_shells_own_name_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "desktop")
     assert '--name ""' in make("-n", "submit", "ID=1").stdout
     assert '--name "x"' in make("-n", "submit", "ID=1", "NAME=x").stdout
+
+
+def test_torch_is_the_build_for_the_cpu_where_no_gpu_is(tmp_path: Path) -> None:
+    copied(tmp_path)
+    said = make("-n", "setup", folder=tmp_path).stdout
+    assert "nvidia-smi" in said and said.index("whl/cpu") < said.index('-e ".[chat]"')
+    own = make("-n", "setup", "TORCH_INDEX=somewhere", folder=tmp_path).stdout
+    assert '--index-url "somewhere" torch' in own and "whl/cpu" not in own
+
+
+def test_a_folder_of_wheels_is_one_variable(tmp_path: Path) -> None:
+    copied(tmp_path)
+    said = make("-n", "setup", "WHEELS=there", folder=tmp_path).stdout.replace("\\\n", "")
+    installs = [line for line in said.splitlines() if "pip install" in line]
+    assert installs and all('--no-index --find-links "there"' in line for line in installs)
+    assert "index-url" not in said
+
+
+def test_the_grader_comes_from_the_wheel_beside_the_course(tmp_path: Path) -> None:
+    copied(tmp_path)
+    assert ".whl" not in make("-n", "setup", folder=tmp_path).stdout
+    before = make("-n", "setup", folder=tmp_path).stdout
+    (tmp_path / "grader").mkdir()
+    (tmp_path / "grader" / "qwen3_labs-1-py3-none-any.whl").write_bytes(b"new")
+    after = make("-n", "setup", folder=tmp_path).stdout
+    assert "grader/qwen3_labs-1-py3-none-any.whl" in after
+    assert after.splitlines()[-1] != before.splitlines()[-1]  # another stamp: installed anew
+
+
+@pytest.mark.parametrize(
+    "lacks, word", [("version_info", "python3.11"), ("ensurepip", "python3-venv")]
+)
+def test_what_a_bare_ubuntu_lacks_is_said_in_one_line(
+    tmp_path: Path, lacks: str, word: str
+) -> None:
+    copied(tmp_path)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ncase "$2" in *{lacks}*) exit 1;; esac\n')
+    python.chmod(0o755)
+    done = make("setup", f"PYTHON={python}", folder=tmp_path)
+    (said,) = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert done.returncode == 2 and word in said and "uv" in said
+    assert not (tmp_path / ".venv").exists()
+
+
+def copied(folder: Path) -> None:
+    """The files that set-up reads."""
+    for name in FILES:
+        shutil.copy(ROOT / name, folder)

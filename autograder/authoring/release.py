@@ -1,16 +1,22 @@
 """``release``: the students' copy, as a folder for a template repository and as one zip.
 
+It shows the course; the grader lies beside it as one wheel, which ``make setup`` installs.
+
 Equal sources give equal bytes: times, modes and the order of the zip's entries are fixed.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 import json
 import shutil
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from autograder.authoring import stubs, student_parts
 from autograder.authoring.place import read
@@ -24,7 +30,11 @@ COURSE = "course.toml"
 CLOSED = "# <instructors>"  # lines of the Makefile from here …
 OPEN = "# </instructors>"  # … to here are not for students
 EXTRAS = ("chat", "notebooks")
-IGNORED = (".venv*/", "__pycache__/", ".ipynb_checkpoints/", ".hints.json", ".spot.json")
+GRADER = "autograder/"  # what goes into the wheel
+IGNORED = (
+    *(".venv*/", "*.egg-info/", ".pytest_cache/", "__pycache__/", ".ipynb_checkpoints/"),
+    *(".hints.json", ".spot.json"),
+)
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold
 
 
@@ -41,17 +51,75 @@ def run(out: Path, root: Path = labfile.ROOT) -> int:
     Raises:
         ReleaseError: a source is wrong, holds a line of a solution, or is not there.
     """
-    files = contents(root)
+    files = sources(root)
     problems = [*leaks(files, root), *lacking(files)]
     if problems:
         raise ReleaseError("\n".join(problems))
-    for path in write(files, version(root), out):
+    for path in write(bundle(files, root), version(root), out):
         print(f"written    {path}")
     return 0
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Everything that students get, by path in their folder, in order.
+    """The students' folder: :func:`sources`, those of the grader in a wheel.
+
+    Raises:
+        ReleaseError, PartsError, ValueError: as :func:`sources`.
+    """
+    return bundle(sources(root), root)
+
+
+def bundle(files: Mapping[str, bytes], root: Path) -> dict[str, bytes]:
+    """These files, the grader's packed as a wheel."""
+    project = tomllib.loads(read(root / "pyproject.toml"))["project"]
+    ours = {path: blob for path, blob in files.items() if path.startswith(GRADER)}
+    name = f"{project['name'].replace('-', '_')}-{project['version']}"
+    others = {path: blob for path, blob in files.items() if path not in ours}
+    packed = {f"grader/{name}-py3-none-any.whl": wheel(ours, name, project)}
+    return dict(sorted((others | packed).items()))
+
+
+def wheel(files: Mapping[str, bytes], name: str, project: Mapping[str, Any]) -> bytes:
+    """A wheel of pure Python; equal files give equal bytes.
+
+    Args:
+        files: what it installs, by path.
+        name: of the distribution, with its version.
+        project: that table of ``pyproject.toml``; requirements, extras and commands are taken.
+    """
+    extras = {extra: project["optional-dependencies"][extra] for extra in EXTRAS}
+    about = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {project['version']}"]
+    about += [f"Requires-Python: {project['requires-python']}"]
+    about += [f"Requires-Dist: {needed}" for needed in project["dependencies"]]
+    for extra, needs in extras.items():
+        about.append(f"Provides-Extra: {extra}")
+        about += [f'Requires-Dist: {needed} ; extra == "{extra}"' for needed in needs]
+    groups = {"console_scripts": project["scripts"], **project["entry-points"]}
+    entries = [
+        line
+        for group, points in groups.items()
+        for line in (f"[{group}]", *(f"{key} = {value}" for key, value in points.items()), "")
+    ]
+    kind = ["Wheel-Version: 1.0", "Generator: qwen3-labs", "Root-Is-Purelib: true"]
+    texts = {"METADATA": about, "WHEEL": [*kind, "Tag: py3-none-any"], "entry_points.txt": entries}
+    whole = dict(files) | {
+        f"{name}.dist-info/{file}": ("\n".join(lines) + "\n").encode()
+        for file, lines in texts.items()
+    }
+    record = [f"{path},sha256={_digest(blob)},{len(blob)}" for path, blob in whole.items()]
+    last = f"{name}.dist-info/RECORD"
+    whole[last] = "\n".join([*record, f"{last},,", ""]).encode()
+    made = io.BytesIO()
+    _zip(made, whole)
+    return made.getvalue()
+
+
+def _digest(blob: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(blob).digest()).rstrip(b"=").decode()
+
+
+def sources(root: Path) -> dict[str, bytes]:
+    """Everything that students get, by path, in order: modules of the grader one by one.
 
     Raises:
         ReleaseError: the Makefile's marks do not pair up.
@@ -145,14 +213,18 @@ def pyproject(text: str) -> str:
     whole = tomllib.loads(text)
     project = whole["project"]
     extras = {name: project["optional-dependencies"][name] for name in EXTRAS}
-    lines = ["[build-system]"]
-    lines += [f"{key} = {_toml(value)}" for key, value in whole["build-system"].items()]
-    lines += ["", "[project]"]
-    kept = ("name", "version", "description", "requires-python", "license", "dependencies")
+    # A setuptools of 2022 will do: what comes with Python 3.11.
+    lines = ["[build-system]", 'requires = ["setuptools>=64"]']
+    lines += ['build-backend = "setuptools.build_meta"', ""]
+    # Of the grader's own name only the wheel is; the course beside it makes `labs` importable.
+    lines += ["[project]", f"name = {_toml(project['name'] + '-course')}"]
+    kept = ("version", "description", "requires-python", "dependencies")
     lines += [f"{key} = {_toml(project[key])}" for key in kept]
     lines += ["", "[project.optional-dependencies]"]
     lines += [f"{name} = {_toml(needed)}" for name, needed in extras.items()]
-    return "\n".join([*lines, "", "[tool.setuptools]", "packages = []", ""])
+    lines += ["", "[tool.setuptools]", 'packages = ["labs"]', ""]
+    lines += ["[tool.pytest.ini_options]", 'testpaths = ["labs"]']
+    return "\n".join([*lines, 'addopts = ["--import-mode=importlib"]', ""])
 
 
 def _toml(value: str | list[str]) -> str:
@@ -224,10 +296,14 @@ def write(files: Mapping[str, bytes], release: str, out: Path) -> tuple[Path, Pa
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(blob)
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    _zip(packed, {f"{NAME}/{path}": blob for path, blob in files.items()})
+    return folder, packed
+
+
+def _zip(target: Path | io.BytesIO, files: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path, blob in files.items():
-            entry = zipfile.ZipInfo(f"{NAME}/{path}", _TIME)
+            entry = zipfile.ZipInfo(path, _TIME)
             entry.external_attr = 0o644 << 16
             entry.create_system = 3  # Unix, whatever machine writes it
             archive.writestr(entry, blob, zipfile.ZIP_DEFLATED, 9)
-    return folder, packed

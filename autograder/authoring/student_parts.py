@@ -13,7 +13,7 @@ from pathlib import Path
 from autograder.authoring.place import read
 
 PACKAGE = "autograder"
-ROOTS = (f"{PACKAGE}.__main__",)
+ROOTS = (f"{PACKAGE}.__main__", f"{PACKAGE}.cli.pytest_plugin")
 # What may never be in a student's copy: answers, what makes them, and what instructors do. Code of
 # students may name one of these in a string, and must then do without it; it may not import it.
 NEVER = (

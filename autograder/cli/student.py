@@ -168,6 +168,7 @@ def tried(
     real: RealWeights | None = None,
     diagnose: bool = False,
     prints: bool = False,
+    each_case: bool = False,
 ) -> ClassRecord:
     """A record of one hand-in: the files in ``folder``, checked on the public cases.
 
@@ -176,13 +177,19 @@ def tried(
         real: cases on real weights.
         diagnose: whether to recognise mistakes.
         prints: keep what checks that pass have printed, too.
+        each_case: whether a check that fails is tried on its other cases, too.
 
     Raises:
         EngineError: nothing could be run.
     """
     submission = intake.read(intake.Entry("you", folder), lab)
     options = Options(
-        checks=checks, shown_folder=shown(folder), real=real, diagnose=diagnose, prints=prints
+        checks=checks,
+        shown_folder=shown(folder),
+        real=real,
+        diagnose=diagnose,
+        each_case=each_case,
+        prints=prints,
     )
     with Engine(lab, options) as engine:
         engine.wait_ready()
@@ -202,7 +209,7 @@ def debug(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     command = [sys.executable, "-m", "pytest", str(lab.folder / "checks"), "--capture=no"]
     command += ["-p", "autograder.checks.plugin", "--lab-folder", str(lab.folder), "-x", "-q"]
     command += ["-c", os.devnull, "--rootdir", str(lab.folder), "--import-mode=importlib"]
-    command += ["-p", "no:cacheprovider", "--timeout=0", "--breakpoints"]
+    command += ["-p", "no:cacheprovider", "-p", "no:autograder", "--timeout=0", "--breakpoints"]
     command += ["--hand-in", str(folder or lab.folder), "--language", language]
     chosen = chosen_checks(lab, match)
     command += ["--only", ",".join(with_needs(lab, chosen))]

@@ -20,6 +20,7 @@ from autograder.course.records import (
     Text,
     ToldError,
 )
+from autograder.worker.loader import course
 
 # A table of a TOML file that knows where it stands, so that every error can say so.
 
@@ -102,7 +103,7 @@ class Table:
         return values
 
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = course()
 LABS = ROOT / "labs"
 SOLUTIONS = ROOT / "solutions"
 MAX_LIMIT = 1_000_000  # seconds, MiB or workers

@@ -52,9 +52,12 @@ def from_plain(kind: type[_T], data: Any) -> _T:
 
 
 def _bounded(value: Any) -> bool:
-    """Return whether all numbers are such as the arithmetic on them expects."""
+    """Return whether all numbers are such as the arithmetic on them expects.
+
+    Those in a message are shown, and may be a student's: any number at all.
+    """
     if isinstance(value, dict):
-        return all(map(_bounded, value.values()))
+        return all(_bounded(one) for name, one in value.items() if name != "values")
     if isinstance(value, (list, tuple)):
         return all(map(_bounded, value))
     return not isinstance(value, (int, float)) or -_LARGEST < value < _LARGEST

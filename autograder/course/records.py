@@ -350,7 +350,8 @@ INSTRUCTORS_ONLY = frozenset(("check.more_bytes", "check.more_time"))
 class HandIn:
     """The graded record of one hand-in; ``marks`` are reasons for a human to look at it.
 
-    ``lateness`` is None where no course file says when the lab was due.
+    ``lateness`` is None where no course file says when the lab was due. ``cases``, where they were
+    asked for, are results of single public cases, of checks that failed on one; no report has them.
     """
 
     student: str
@@ -362,6 +363,7 @@ class HandIn:
     overrides: tuple[Override, ...] = ()
     findings: tuple[Finding, ...] = ()
     lateness: Lateness | None = None
+    cases: tuple[CheckResult, ...] = ()
 
     @property
     def shown_marks(self) -> tuple[Message, ...]:

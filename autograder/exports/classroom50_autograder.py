@@ -28,7 +28,7 @@ def main() -> None:
             archive.extractall(place)
         pip = [sys.executable, "-m", "pip", "install", "-q", "-c", "constraints.txt"]
         subprocess.run([*pip, "--index-url", TORCH, "torch"], cwd=place, check=True)
-        subprocess.run([*pip, "."], cwd=place, check=True)
+        subprocess.run([*pip, "-e", "."], cwd=place, check=True)
         checked = Path(place) / "checked.json"
         test = [sys.executable, "-m", "autograder", "test", "--lab", LAB, "--lang", LANGUAGE]
         test += ["--folder", str(folder if folder.is_dir() else here), "--json", str(checked)]

@@ -181,15 +181,19 @@ class Engine:
                 "replay": self._options.replay and not self._options.kept,
                 "whole": self._options.whole,
                 "prints": self._options.prints,
+                "each_case": self._options.each_case,
                 "keep": str(self._options.keep / name) if self._options.keep else None,
                 "kept": str(self._options.kept / name) if self._options.kept else None,
             }
         )
 
     def _hand_in(self, submission: Submission, record: Mapping[str, Any]) -> HandIn:
-        found = from_plain(HandIn, {"student": submission.student, **record})
+        try:
+            found = from_plain(HandIn, {"student": submission.student, **record})
+        except ValueError as error:  # our judge's, but made of what student code gave
+            return ungraded(self._lab, submission, f"its record cannot be read: {error}")
         own = _record(submission, found.results, found.marks)
-        return replace(own, findings=found.findings)
+        return replace(own, findings=found.findings, cases=found.cases)
 
 
 def ungraded(lab: Lab, submission: Submission, why: str) -> HandIn:

@@ -76,6 +76,7 @@ class Options:
     replay: bool = True  # run some checks again in another order: does state carry over?
     whole: bool = True  # else no check is run after the first that costs points
     prints: bool = False  # keep what checks that pass print, too
+    each_case: bool = False  # of a check that fails, the other public cases as well
     keep: Path | None = None  # folder for what hand-ins answer, one file each
     kept: Path | None = None  # such a folder to judge from: nothing of a hand-in runs
     without: tuple[str, ...] = ()  # layers of isolation left off, to show what each one stops

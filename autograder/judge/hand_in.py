@@ -262,6 +262,7 @@ def grade_hand_in(
             with worker.aside():
                 found += disagreements(plan, results, worker)
         results = outcomes.of_files(lab, request["files"], results)
+        each_case = runner.each_case() if request.get("each_case") else ()
         if isinstance(transport, KeepingTransport):
             runner.ask_the_rest()
             try:
@@ -272,4 +273,5 @@ def grade_hand_in(
         return {"no_worker": str(error)}
     finally:
         worker.renew()
-    return {"record": to_plain({"results": results, "marks": found, "findings": recognised})}
+    record = {"results": results, "marks": found, "findings": recognised, "cases": each_case}
+    return {"record": to_plain(record)}

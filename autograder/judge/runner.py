@@ -255,6 +255,34 @@ class Runner:
         self._prints_shown = True
         return replace(result, prints="\n".join(cut(prints.splitlines(), KEPT_LINES)))
 
+    def each_case(self) -> tuple[CheckResult, ...]:
+        """What becomes of every public case of the checks that fail on one of them.
+
+        Asked last: what the checks came to stays as it is.
+        """
+        found = []
+        for check in self._plan.lab.checks:
+            result = self._results.get(check.name)
+            cases = [trial.case.name for trial in self._trials_of(check, hidden=False)]
+            if result is None or result.outcome not in _LOST or result.case not in cases:
+                continue
+            first = cases.index(result.case)
+            passed = CheckResult(check.name, Outcome.PASSED)
+            found += [replace(passed, case=name) for name in cases[:first]]
+            lost_before = self._transport.lost
+            for number, trial in enumerate(self._trials_of(check, hidden=False)):
+                one: CheckResult | None = result
+                if number > first and (
+                    self._transport.lost - lost_before < self._plan.lab.limits.lost_workers
+                ):
+                    self._prints_shown = False
+                    trial.guard()
+                    one = self._trial(trial, fresh=number == first + 1, again=True)
+                    self._transport.take_prints()
+                if number >= first:
+                    found.append(replace(one or passed, check=check.name, case=trial.case.name))
+        return tuple(found)
+
     def ask_the_rest(self, *, skipped: bool = True) -> None:
         """Run the cases that were not reached, for those who keep what comes back.
 

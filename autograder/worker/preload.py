@@ -97,6 +97,12 @@ def everything(root: Path) -> tuple[str, ...]:
     collective.join(0, 1)  # so that a world of one needs nothing
     collective.explain_what_a_jail_denies()
     _warm_up()
+    # What leads to it besides, where it is installed as editable.
+    sys.meta_path[:] = [
+        finder
+        for finder in sys.meta_path
+        if not getattr(finder, "__module__", "").startswith("__editable__")
+    ]
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != root]
     # Forked workers share these pages, and collecting would copy them. What is garbage already
     # stays: looking for that little takes 70 ms.

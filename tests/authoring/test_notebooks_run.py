@@ -103,7 +103,7 @@ def _shown(cell: Any) -> Shown:
 
 def copy_for_students(home: Path) -> Path:
     """What ``make release`` writes: the labs with nothing filled in."""
-    for name, blob in release.contents(ROOT).items():
+    for name, blob in release.sources(ROOT).items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(blob)

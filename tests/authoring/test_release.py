@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 import tomllib
 import zipfile
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -39,13 +41,22 @@ COMMANDS = (
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
-    return release.contents(ROOT)
+    """All that students get, modules of the grader one by one."""
+    return release.sources(ROOT)
 
 
 @pytest.fixture(scope="module")
-def written(files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def bundle(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Their folder, the grader as a wheel."""
+    return release.bundle(files, ROOT)
+
+
+@pytest.fixture(scope="module")
+def written(
+    bundle: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path]:
     """The folder and the zip."""
-    return release.write(files, "1.0", tmp_path_factory.mktemp("release"))
+    return release.write(bundle, "1.0", tmp_path_factory.mktemp("release"))
 
 
 @pytest.fixture(scope="module")
@@ -106,15 +117,54 @@ def test_a_solved_lab_in_the_checkout_is_handed_out_open(copy: Path) -> None:
 
 
 def test_equal_sources_give_equal_bytes(
-    files: dict[str, bytes], written: tuple[Path, Path], tmp_path: Path
+    files: dict[str, bytes], bundle: dict[str, bytes], written: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    made = dict(sorted(dict(reversed(files.items())).items()))
+    made = release.bundle(dict(sorted(dict(reversed(files.items())).items())), ROOT)
     _, path = release.write(made, "1.0", tmp_path)
     assert path.read_bytes() == written[1].read_bytes()
     with zipfile.ZipFile(path) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         names = [name.removeprefix(f"{release.NAME}/") for name in archive.namelist()]
-    assert names == sorted(files)
+    assert names == sorted(bundle)
+
+
+def test_it_shows_the_course_and_the_grader_is_one_wheel(
+    files: dict[str, bytes], bundle: dict[str, bytes]
+) -> None:
+    (wheel,) = (path for path in bundle if path.startswith("grader/"))
+    assert not [path for path in bundle if path.startswith("autograder")]
+    assert bundle.keys() - {wheel} == {p for p in files if not p.startswith("autograder/")}
+    with zipfile.ZipFile(io.BytesIO(bundle[wheel])) as archive:
+        inside = {name: archive.read(name) for name in archive.namelist()}
+    about = {name.rpartition("/")[2] for name in inside if ".dist-info/" in name}
+    assert about == {"METADATA", "WHEEL", "RECORD", "entry_points.txt"}
+    modules = {name: blob for name, blob in inside.items() if ".dist-info/" not in name}
+    assert modules == {p: blob for p, blob in files.items() if p.startswith("autograder/")}
+
+
+def test_pip_installs_the_wheel_with_its_command_and_plugin(
+    written: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (wheel,) = (written[0] / "grader").glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--target", tmp_path / "site", wheel], check=True)
+    (made,) = metadata.distributions(name="qwen3-labs", path=[str(tmp_path / "site")])
+    points = {(point.group, point.value) for point in made.entry_points}
+    assert ("console_scripts", "autograder.cli.main:main") in points
+    assert ("pytest11", "autograder.cli.pytest_plugin") in points
+    assert set(made.metadata.get_all("Provides-Extra")) == {"chat", "notebooks"}
+    # In the course's folder, plain pytest: no option, nothing on the path but what is installed.
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only"],
+        cwd=written[0],
+        env=kept | {"PYTHONPATH": f"{tmp_path / 'site'}:{written[0]}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for lab in LABS:
+        assert f"labs/{lab.name}/checks/" in done.stdout
 
 
 def test_a_folder_that_is_no_release_stays(files: dict[str, bytes], tmp_path: Path) -> None:
@@ -218,8 +268,13 @@ def test_students_install_the_core_and_their_extras(files: dict[str, bytes]) -> 
 # ------------------------------------------------------------------------------ it runs
 
 
-def test_it_knows_the_commands_of_students_alone(written: tuple[Path, Path]) -> None:
-    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+def test_it_knows_the_commands_of_students_alone(
+    written: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (wheel,) = (written[0] / "grader").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     imported = [m for m in modules() if not m.endswith("__main__")]
     script = f"import importlib\nfor m in {imported!r}:\n    importlib.import_module(m)\n"
     for arguments in (["-c", script], ["-m", "autograder", "--help"]):

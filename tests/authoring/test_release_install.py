@@ -81,6 +81,11 @@ def test_with_the_solutions_filled_in_every_lab_is_complete(bare: Bare, lab: str
         shutil.copy(ROOT / "solutions" / lab / name, bare.folder / "labs" / lab)
     said = bare.make("test", f"LAB={number}")
     assert "100 of 100 points" in said and "All public cases pass" in said
+    plain = bare.folder / ".venv" / "bin" / "pytest"
+    done = subprocess.run(
+        [plain, "-q"], cwd=bare.folder / "labs" / lab, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "passed" in done.stdout, done.stdout
 
 
 def test_report_chat_and_a_new_beginning(bare: Bare) -> None:

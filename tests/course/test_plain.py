@@ -33,7 +33,13 @@ RESULT = CheckResult(
 HAND_IN = HandIn(
     "li", (RESULT,), digests={"a.py": "0"}, origin=Origin("x", (Student("li"),), late=True)
 )
-ODD = {"shape": (2, 3), "far": float("inf"), "keys": {1: (), "$tuple": []}, "list": [1.5, None]}
+ODD = {
+    "shape": (2, 3),
+    "vast": 1 << 80,
+    "far": float("inf"),
+    "keys": {1: (), "$tuple": []},
+    "list": [1.5, None],
+}
 EXERCISE = Exercise("e", "a.py", WORDS, WORDS, (CHECK,))
 LAB = Lab("lab9_x", Path("lab9_x"), WORDS, ("a.py",), (), (), Limits(), (EXERCISE,))
 

@@ -64,7 +64,7 @@ def test_odd_output_is_cut_and_harmless() -> None:
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A student's repository, made from the template that an instructor has made."""
     root = tmp_path_factory.mktemp("github") / "repository"
-    for path, blob in release.contents(labfile.ROOT).items():
+    for path, blob in release.sources(labfile.ROOT).items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(blob)
     assert main(["export", "github", "--lab", "2", "--to", str(root), "--lang", "en"]) == 0

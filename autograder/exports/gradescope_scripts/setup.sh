@@ -37,7 +37,7 @@ if [ -z "$python" ]; then
     # The CPU build: a tenth of the size of the one that pip takes by default.
     "$python" -m pip install --no-cache-dir -c constraints.txt \
         --index-url "${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" torch
-    "$python" -m pip install --no-cache-dir -c constraints.txt .
+    "$python" -m pip install --no-cache-dir -c constraints.txt -e .
 fi
 
 # Student code runs as nobody; where Landlock is missing, this is what keeps answers from it.
