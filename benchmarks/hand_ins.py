@@ -8,6 +8,7 @@ from autograder.course.labfile import ROOT, SOLUTIONS
 from autograder.course.records import Lab
 from autograder.diagnosis import misconceptions
 from autograder.worker.loader import read_sources
+from tests.styles.overlay import texts_of
 
 KINDS = ("right", "wrong", "stub")
 SHARES = {"right": 0.6, "wrong": 0.3, "stub": 0.1}
@@ -55,9 +56,7 @@ def sample(made: dict[str, list[Path]], counts: dict[str, int]) -> dict[str, lis
 def _right(lab: Lab) -> list[tuple[str, dict[str, str]]]:
     styles = ROOT / "tests" / "styles" / lab.name.split("_")[0]
     folders = [SOLUTIONS / lab.name, *sorted(path.parent for path in styles.glob("*/*.py"))]
-    solution, _ = read_sources(folders[0], lab.files)  # a style may leave a file as it is
-    unique = dict.fromkeys(folders)
-    return [(path.name, solution | read_sources(path, lab.files)[0]) for path in unique]
+    return [(path.name, texts_of(path, lab.files)) for path in dict.fromkeys(folders)]
 
 
 def _wrong(lab: Lab, count: int) -> list[tuple[str, dict[str, str]]]:

@@ -16,6 +16,7 @@ from autograder.course.labfile import ROOT
 from autograder.course.records import CheckResult, HandIn, Lab, Outcome, Submission
 from autograder.course.score import points_of
 from autograder.grading.engine import Engine
+from tests.styles.overlay import texts_of
 
 FILES = ("attention.py", "mlp.py")
 FUTURE = "from __future__ import annotations\n"
@@ -25,7 +26,7 @@ STAYING: list[Callable[[], set[int]]] = []  # what gives processes that are mean
 
 def read(folder: Path) -> dict[str, str]:
     """The text of both files in ``folder``."""
-    return {name: (folder / name).read_text(encoding="utf-8") for name in FILES}
+    return texts_of(folder, FILES)
 
 
 def right() -> dict[str, str]:

@@ -20,12 +20,12 @@ from autograder.grading.judge_process import Options
 from autograder.judge import hand_in as judge_hand_in
 from autograder.report import student_pages
 from autograder.sandbox.transport import WorkerTransport
-from autograder.worker.loader import read_sources
 from tests.engines import warm
 from tests.hand_ins import grade, hand_in
 from tests.judge.test_judging_is_bounded import CASE, LAB
 from tests.report import classes
 from tests.styles import solutions
+from tests.styles.overlay import texts_of
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 NAMES = {3: "lab3_kv_cache", 6: "lab6_flash_moe"}
@@ -95,11 +95,10 @@ sys.modules["autograder.worker.costs"].counted = counted
 
 
 def files_of(lab: int, folder: str = "") -> dict[str, str]:
-    """The solution, with what stands in ``folder`` put over it."""
+    """The files of a style, by default those of the solution."""
     found = labfile.load(labfile.ROOT / "labs" / NAMES[lab])
-    solution = read_sources(solutions.SOLUTIONS / found.name, found.files)[0]
-    own = solutions.STYLES / f"lab{lab}" / folder
-    return {n: (own / n).read_text() if (own / n).is_file() else solution[n] for n in found.files}
+    styles = solutions.STYLES / f"lab{lab}"
+    return texts_of(styles / folder if folder else solutions.SOLUTIONS / found.name, found.files)
 
 
 def with_code(files: dict[str, str], **code: str) -> dict[str, str]:

@@ -10,8 +10,8 @@ from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
 from autograder.judge import marks, names
-from autograder.worker.loader import read_sources
 from tests.proof.subject import Subject, each_lab
+from tests.styles.overlay import texts_of
 
 LAB = labfile.load(labfile.find_lab("1"))
 LAB6 = labfile.load(labfile.find_lab("6"))
@@ -138,8 +138,7 @@ def test_right_styles_name_nothing_that_is_marked(subject: Subject) -> None:
     folders += [ROOT / "tests" / "proof" / "other_host"] if lab.name.startswith("lab2") else []
     marked = set()
     for folder in folders:
-        files = subject.sources | read_sources(folder, lab.files)[0]
-        if marks.forbidden(lab, files, ()):
+        if marks.forbidden(lab, texts_of(folder, lab.files), ()):
             marked.add(folder.name)
     assert marked == subject.forbidden_styles
 

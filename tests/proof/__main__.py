@@ -7,11 +7,11 @@ import sys
 from autograder.course import labfile
 from autograder.course.score import points_of
 from autograder.diagnosis import misconceptions
-from autograder.worker.loader import read_sources
 from tests.proof import other
 from tests.proof.combined import Judge, drawn, share
 from tests.proof.naming import hits, unnamed, wrongly_named
 from tests.proof.subject import SUBJECTS, Subject, end_engines
+from tests.styles.overlay import texts_of
 
 PAIRS, TRIPLES = 300, 200
 
@@ -35,9 +35,7 @@ def _lab(subject: Subject) -> int:
 
 
 def _singles(subject: Subject) -> list[str]:
-    right = {
-        s.name: subject.sources | read_sources(s, subject.lab.files)[0] for s in subject.styles
-    }
+    right = {style.name: texts_of(style, subject.lab.files) for style in subject.styles}
     right["solution"] = subject.sources
     accepted = subject.grade(right)
     full = [

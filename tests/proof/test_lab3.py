@@ -6,8 +6,8 @@ import pytest
 
 from autograder.course.records import CheckResult, Outcome
 from autograder.course.score import points_of
-from autograder.worker.loader import read_sources
 from tests.proof.subject import SUBJECTS
+from tests.styles.overlay import texts_of
 
 SUBJECT = SUBJECTS["lab3"]
 NUMPY = """class Hidden(nn.Linear):
@@ -36,7 +36,7 @@ def graded() -> dict[str, dict[str, CheckResult]]:
     hand_ins = {
         "unseen": SUBJECT.sources | {"attention.py": unseen},
         "no_cache": SUBJECT.sources | {"attention.py": no_cache},
-        "sdpa": read_sources(sdpa, SUBJECT.lab.files)[0],
+        "sdpa": texts_of(sdpa, SUBJECT.lab.files),
     }
     records = SUBJECT.grade(hand_ins)
     assert [mark.key for mark in records["sdpa"].marks] == ["check.forbidden"]

@@ -7,8 +7,8 @@ import pytest
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, HandIn, Outcome
 from autograder.course.score import points_of
-from autograder.worker.loader import read_sources
 from tests.proof.subject import SUBJECTS
+from tests.styles.overlay import texts_of
 
 SUBJECT = SUBJECTS["lab6"]
 COUNTED = {"test_flash_growth", "test_flash_skips"}
@@ -85,7 +85,7 @@ def hand_ins() -> dict[str, dict[str, str]]:
 @pytest.fixture(scope="module")
 def graded() -> dict[str, HandIn]:
     sdpa = next(style for style in SUBJECT.styles if style.name == "sdpa")
-    fused = read_sources(sdpa, SUBJECT.lab.files)[0]
+    fused = texts_of(sdpa, SUBJECT.lab.files)
     text = fused["attention.py"]
     assert text.count(FUSED) == 1
     own = hand_ins() | {"sdpa": fused}

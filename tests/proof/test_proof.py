@@ -19,6 +19,7 @@ from autograder.diagnosis.misconceptions import Entry
 from autograder.worker.loader import read_sources
 from tests.proof.naming import unnamed, wrongly_named
 from tests.proof.subject import SUBJECTS, Subject, each_lab
+from tests.styles.overlay import texts_of
 
 EXAMPLES = labfile.ROOT / "examples" / "submissions"
 
@@ -28,9 +29,7 @@ LAB2 = SUBJECTS["lab2"]
 
 def expect_100(subject: Subject, styles: Sequence[Path]) -> None:
     """Styles and the solution have every point, and no mistake is seen in any of them."""
-    sources = {
-        style.name: subject.sources | read_sources(style, subject.lab.files)[0] for style in styles
-    }
+    sources = {style.name: texts_of(style, subject.lab.files) for style in styles}
     graded = subject.grade(sources | {"solution": subject.sources})
     assert len(graded) == len(styles) + 1
     lost = {name: subject.lost(hand_in) for name, hand_in in graded.items()}
@@ -57,7 +56,7 @@ def test_a_forbidden_function_is_marked_and_costs_nothing() -> None:
     name = next(
         style for style in subject.styles if "sdpa" in style.name or "scaled_dot" in style.name
     )
-    text = read_sources(name, subject.lab.files)[0]
+    text = texts_of(name, subject.lab.files)
     hidden_name = text["attention.py"].replace(
         "scaled_dot_product_attention(", "__getattribute__('scaled_dot' + '_product_attention')("
     )

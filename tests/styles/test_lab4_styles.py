@@ -7,6 +7,7 @@ import ast
 from autograder.course import labfile
 from tests.proof.subject import SUBJECTS
 from tests.styles import solutions
+from tests.styles.overlay import texts_of
 
 STYLES = solutions.styles("lab4")
 SUBJECT = SUBJECTS["lab4"]
@@ -26,9 +27,7 @@ def test_there_are_enough_styles_and_each_has_functions_of_its_own() -> None:
     assert len(STYLES) >= 8
     texts = {"solution": SUBJECT.sources}
     for name in STYLES:
-        folder = solutions.STYLES / "lab4" / name
-        own = {p.name: p.read_text(encoding="utf-8") for p in folder.glob("*.py")}
-        texts[name] = SUBJECT.sources | own
+        texts[name] = texts_of(solutions.STYLES / "lab4" / name, SUBJECT.lab.files)
     written = {name: bodies(t["model.py"]) | bodies(t["attention.py"]) for name, t in texts.items()}
     for name, mine in written.items():
         others = set().union(*(theirs for other, theirs in written.items() if other != name))

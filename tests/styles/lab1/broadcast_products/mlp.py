@@ -1,9 +1,7 @@
+# over the solution
 """std for the LayerNorm, one helper for both norms."""
 
-from __future__ import annotations
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def silu(x: Tensor) -> Tensor:
@@ -11,12 +9,6 @@ def silu(x: Tensor) -> Tensor:
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.bias = nn.Parameter(torch.zeros(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         y = x.float()
         std = torch.sqrt(torch.std(y, dim=-1, correction=0, keepdim=True) ** 2 + self.eps)
@@ -25,11 +17,6 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         y = x.float()
         y = y * torch.reciprocal(torch.sqrt((y**2).mean(dim=-1, keepdim=True) + self.eps))
@@ -37,12 +24,6 @@ class RMSNorm(nn.Module):
 
 
 class FeedForward(nn.Module):
-    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
-
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.gate_proj(x)
         hidden = silu(hidden).mul(self.up_proj(x))

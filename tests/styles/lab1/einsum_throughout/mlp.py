@@ -1,9 +1,7 @@
+# over the solution
 """einsum for the sums of the norms, too."""
 
-from __future__ import annotations
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def silu(x: Tensor) -> Tensor:
@@ -15,12 +13,6 @@ def _mean(x: Tensor) -> Tensor:
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.bias = nn.Parameter(torch.zeros(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         y = x.to(torch.float32)
         y = y - _mean(y)
@@ -29,11 +21,6 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         y = x.to(torch.float32)
         y = y / torch.sqrt(_mean(y * y) + self.eps)
@@ -41,12 +28,6 @@ class RMSNorm(nn.Module):
 
 
 class FeedForward(nn.Module):
-    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
-
     def forward(self, x: Tensor) -> Tensor:
         gate = torch.einsum("...i,oi->...o", x, self.gate_proj.weight)
         up = torch.einsum("...i,oi->...o", x, self.up_proj.weight)

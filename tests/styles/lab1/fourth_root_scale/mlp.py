@@ -1,10 +1,8 @@
+# over the solution
 """Vector norms for the root mean square; gate and up in one matrix."""
 
-from __future__ import annotations
-
-import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def silu(x: Tensor) -> Tensor:
@@ -17,12 +15,6 @@ def _rms(x: Tensor, eps: float) -> Tensor:
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.bias = nn.Parameter(torch.zeros(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float()
         centred = wide - wide.sum(-1, keepdim=True) / x.shape[-1]
@@ -31,23 +23,12 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float()
         return (wide / _rms(wide, self.eps)).to(x.dtype).mul(self.weight)
 
 
 class FeedForward(nn.Module):
-    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
-
     def forward(self, x: Tensor) -> Tensor:
         both = F.linear(x, torch.cat((self.gate_proj.weight, self.up_proj.weight)))
         gate, up = both.chunk(2, dim=-1)

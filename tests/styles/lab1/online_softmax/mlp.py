@@ -1,9 +1,7 @@
+# over the solution
 """Statistics by Welford's running mean and variance, feature by feature."""
 
-from __future__ import annotations
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def silu(x: Tensor) -> Tensor:
@@ -13,12 +11,6 @@ def silu(x: Tensor) -> Tensor:
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.bias = nn.Parameter(torch.zeros(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         mean = torch.zeros(x.shape[:-1])
         square = torch.zeros(x.shape[:-1])
@@ -32,11 +24,6 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         square = torch.zeros(x.shape[:-1])
         for feature in x.float().unbind(-1):
@@ -46,12 +33,6 @@ class RMSNorm(nn.Module):
 
 
 class FeedForward(nn.Module):
-    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
-
     def forward(self, x: Tensor) -> Tensor:
         y = torch.zeros_like(x)
         for block in range(0, self.up_proj.out_features, 10):

@@ -1,9 +1,7 @@
+# over the solution
 """Token by token, feature sums in plain loops over the rows."""
 
-from __future__ import annotations
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def silu(x: Tensor) -> Tensor:
@@ -12,12 +10,6 @@ def silu(x: Tensor) -> Tensor:
 
 
 class LayerNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-5) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.bias = nn.Parameter(torch.zeros(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         rows = []
         for row in x.reshape(-1, x.shape[-1]).float().unbind(0):
@@ -28,11 +20,6 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    def __init__(self, size: int, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         rows = [
             row * (row.dot(row) / len(row) + self.eps) ** -0.5
@@ -42,12 +29,6 @@ class RMSNorm(nn.Module):
 
 
 class FeedForward(nn.Module):
-    def __init__(self, hidden_size: int, intermediate_size: int) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
-
     def forward(self, x: Tensor) -> Tensor:
         flat = x.reshape(-1, x.shape[-1])
         tokens = [

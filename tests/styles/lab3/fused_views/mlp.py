@@ -1,12 +1,7 @@
+# over the solution
 """Views of one fused product are what the cache keeps."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | None) -> int:
@@ -17,12 +12,6 @@ def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | No
 
 
 class FeedForward(nn.Module):
-    def __init__(self, dim: int, hidden_dim: int) -> None:
-        super().__init__()
-        self.w1 = nn.Linear(dim, hidden_dim, bias=False)
-        self.w2 = nn.Linear(hidden_dim, dim, bias=False)
-        self.w3 = nn.Linear(dim, hidden_dim, bias=False)
-
     def forward(self, x: Tensor) -> Tensor:
         gate, up = F.linear(x, torch.cat((self.w1.weight, self.w3.weight))).chunk(2, dim=-1)
         return F.linear(F.silu(gate).mul(up), self.w2.weight)

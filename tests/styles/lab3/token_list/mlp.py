@@ -1,11 +1,7 @@
+# over the solution
 """The cache is a list of tokens; each head by itself."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | None) -> int:
@@ -17,12 +13,6 @@ def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | No
 
 
 class FeedForward(nn.Module):
-    def __init__(self, dim: int, hidden_dim: int) -> None:
-        super().__init__()
-        self.w1 = nn.Linear(dim, hidden_dim, bias=False)
-        self.w2 = nn.Linear(hidden_dim, dim, bias=False)
-        self.w3 = nn.Linear(dim, hidden_dim, bias=False)
-
     def forward(self, x: Tensor) -> Tensor:
         gate = self.w1(x)
         return self.w2(gate * torch.sigmoid(gate) * self.w3(x))

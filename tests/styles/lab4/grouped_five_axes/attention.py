@@ -1,110 +1,8 @@
+# over the solution
 """Query heads in groups beside their kv head; nothing is repeated."""
-
-from __future__ import annotations
-
-import torch
-from torch import nn
-
-from labs.given.cache import KVCache
-from labs.given.config import Qwen3Config
-from labs.given.norm import RMSNorm
-
-
-def rotate_half(x: torch.Tensor) -> torch.Tensor:
-    """Turn each pair ``(x_i, x_{i + d/2})`` by a quarter: it becomes ``(-x_{i + d/2}, x_i)``.
-
-    Args:
-        x: ``[..., d]`` with an even ``d``, any dtype.
-
-    Returns:
-        ``[..., d]`` in the dtype of ``x``.
-    """
-    first, second = x.chunk(2, dim=-1)  # each [..., d/2]
-    return torch.cat((-second, first), dim=-1)
-
-
-class RotaryEmbedding(nn.Module):
-    """The cos and sin tables of rotary position embedding (Su et al. 2021)."""
-
-    def __init__(self, config: Qwen3Config) -> None:
-        """Prepare one frequency per pair: ``theta ** (-2i / head_dim)``, i < head_dim / 2."""
-        super().__init__()
-        exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim
-        # A plain attribute, not a buffer: `.to(bfloat16)` would round a buffer.
-        self.inv_freq = 1.0 / config.rope_theta**exponents  # [head_dim/2]
-
-    def forward(self, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Look up the angle of every position.
-
-        Args:
-            position_ids: ``[T]`` or ``[B, T]``, integers.
-
-        Returns:
-            ``(cos, sin)``, each float32 ``[..., T, head_dim]``, made of two equal halves.
-        """
-        inv_freq = self.inv_freq.to(position_ids.device)
-        angles = position_ids[..., None].float() * inv_freq  # [..., T, head_dim/2]
-        angles = torch.cat((angles, angles), dim=-1)  # [..., T, head_dim]
-        return angles.cos(), angles.sin()
-
-
-def apply_rotary_pos_emb(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rotate queries and keys by the angle of their position.
-
-    Args:
-        q: ``[B, heads, T, head_dim]``.
-        k: ``[B, kv_heads, T, head_dim]``.
-        cos: ``[T, head_dim]`` or ``[B, T, head_dim]``, float32.
-        sin: like ``cos``.
-
-    Returns:
-        The rotated ``(q, k)``, in the dtypes of ``q`` and ``k``.
-    """
-    # One angle serves all heads of a token: [..., 1, T, head_dim] broadcasts over them.
-    cos, sin = cos.unsqueeze(-3), sin.unsqueeze(-3)
-    q_rotated = q * cos.to(q.dtype) + rotate_half(q) * sin.to(q.dtype)
-    k_rotated = k * cos.to(k.dtype) + rotate_half(k) * sin.to(k.dtype)
-    return q_rotated, k_rotated
-
-
-def repeat_kv(x: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Give every query head its key/value head: ``0 0 0 1 1 1``, not ``0 1 0 1 0 1``.
-
-    Args:
-        x: ``[B, kv_heads, T, head_dim]``.
-        n_rep: query heads per key/value head, at least 1.
-
-    Returns:
-        ``[B, kv_heads * n_rep, T, head_dim]``.
-    """
-    return x.repeat_interleave(n_rep, dim=1)
 
 
 class Qwen3Attention(nn.Module):
-    """Grouped-query attention with QK-norm and rotary positions.
-
-    Parameters, named as in Hugging Face, without biases: ``q_proj k_proj v_proj o_proj``
-    (``nn.Linear``), ``q_norm k_norm`` (``RMSNorm`` over ``head_dim``).
-    """
-
-    def __init__(self, config: Qwen3Config, layer_idx: int = 0) -> None:
-        """Make the layers; ``head_dim`` comes from the config, never from hidden // heads."""
-        super().__init__()
-        hidden, head_dim = config.hidden_size, config.head_dim
-        self.layer_idx = layer_idx
-        self.num_heads = config.num_attention_heads
-        self.num_kv_heads = config.num_key_value_heads
-        self.head_dim = head_dim
-        self.q_proj = nn.Linear(hidden, self.num_heads * head_dim, bias=False)
-        self.k_proj = nn.Linear(hidden, self.num_kv_heads * head_dim, bias=False)
-        self.v_proj = nn.Linear(hidden, self.num_kv_heads * head_dim, bias=False)
-        self.o_proj = nn.Linear(self.num_heads * head_dim, hidden, bias=False)
-        self.q_norm = RMSNorm(head_dim, config.rms_norm_eps)
-        self.k_norm = RMSNorm(head_dim, config.rms_norm_eps)
-        self.rotary = RotaryEmbedding(config)
-
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -112,21 +10,6 @@ class Qwen3Attention(nn.Module):
         position_ids: torch.Tensor | None = None,
         past: KVCache | None = None,
     ) -> torch.Tensor:
-        """Let every new token gather from the tokens it may see, those in the cache included.
-
-        Args:
-            hidden_states: ``[B, T, hidden]``, the new tokens.
-            attention_mask: None means causal. Otherwise additive, in the dtype of
-                ``hidden_states``: 0 where a query may look and ``finfo(dtype).min`` where not,
-                broadcastable to ``[B, heads, T, keys]``; causality is already in it.
-            position_ids: ``[T]`` or ``[B, T]`` of the new tokens; None means that they are
-                counted on from what the cache holds.
-            past: the cache of all layers: this one reads and adds to its own entry
-                (``layer_idx``). None means that there is none, and ``keys`` is T.
-
-        Returns:
-            ``[B, T, hidden]`` in the dtype of ``hidden_states``.
-        """
         batch, seq, _ = hidden_states.shape
         heads = (batch, seq, -1, self.head_dim)
 

@@ -1,82 +1,10 @@
+# over the solution
 """Masks by torch.where, texts as Python lists, positions row by row."""
-
-from __future__ import annotations
-
-import json
-from collections.abc import Callable
-from pathlib import Path
-
-import torch
-from safetensors.torch import load_file
-from torch import nn
-
-from labs.given.cache import KVCache
-from labs.given.config import Qwen3Config
-from labs.given.norm import RMSNorm
-
-AttentionClass = Callable[[Qwen3Config, int], nn.Module]
-MLPClass = Callable[[Qwen3Config], nn.Module]
-
-
-class Qwen3DecoderLayer(nn.Module):
-    """Attention and MLP, each behind a norm of its own and added to what came in.
-
-    Modules, named as in Hugging Face: ``input_layernorm self_attn post_attention_layernorm mlp``.
-    """
-
-    def __init__(
-        self, config: Qwen3Config, layer_idx: int, attention_cls: AttentionClass, mlp_cls: MLPClass
-    ) -> None:
-        """Make the four modules; norms are ``RMSNorm`` over ``hidden``."""
-        super().__init__()
-        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.self_attn = attention_cls(config, layer_idx)
-        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = mlp_cls(config)
-
-    def forward(
-        self,
-        hidden_states: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        past: KVCache | None = None,
-    ) -> torch.Tensor:
-        """Let the tokens look at each other, then each work by itself.
-
-        Args:
-            hidden_states: ``[B, T, hidden]``, left as it is.
-            attention_mask: additive, for attention; None means causal.
-            position_ids: ``[T]`` or ``[B, T]``, for attention.
-            past: the cache of all layers, for attention.
-
-        Returns:
-            ``[B, T, hidden]`` in the dtype of ``hidden_states``.
-        """
-        attended = self.self_attn(
-            self.input_layernorm(hidden_states),
-            attention_mask=attention_mask,
-            position_ids=position_ids,
-            past=past,
-        )
-        hidden_states = hidden_states + attended
-        return hidden_states + self.mlp(self.post_attention_layernorm(hidden_states))
 
 
 def build_attention_mask(
     attention_mask: torch.Tensor, query_len: int, dtype: torch.dtype
 ) -> torch.Tensor:
-    """Say for every query which keys it may see: those before it and itself, without padding.
-
-    Args:
-        attention_mask: ``[B, K]``, 1 for a token and 0 for padding (left or right), the tokens
-            in a cache included.
-        query_len: the queries are the last so many of the K tokens.
-        dtype: of the result.
-
-    Returns:
-        ``[B, 1, query_len, K]``: 0 where a query may look and ``finfo(dtype).min`` where not.
-        Every query sees itself, padding too: a row with nothing to see would average everything.
-    """
     keys = attention_mask.shape[1]
     rows = torch.arange(keys - query_len, keys).view(1, 1, -1, 1)
     columns = torch.arange(keys).view(1, 1, 1, -1)
@@ -87,15 +15,6 @@ def build_attention_mask(
 
 
 def build_position_ids(attention_mask: torch.Tensor, query_len: int) -> torch.Tensor:
-    """Count the tokens of every row from 0, leaving padding out.
-
-    Args:
-        attention_mask: ``[B, K]``, as in :func:`build_attention_mask`.
-        query_len: the positions of the last so many tokens are wanted.
-
-    Returns:
-        Integers ``[B, query_len]``, none below 0; the position of padding is yours to choose.
-    """
     rows = []
     for row in attention_mask.tolist():
         seen, places = 0, []
@@ -104,170 +23,6 @@ def build_position_ids(attention_mask: torch.Tensor, query_len: int) -> torch.Te
             seen += int(one)
         rows.append(places[-query_len:])
     return torch.tensor(rows)
-
-
-class Qwen3Model(nn.Module):
-    """Embedding, decoder layers and a last norm.
-
-    Modules, named as in Hugging Face: ``embed_tokens layers norm``.
-    """
-
-    def __init__(
-        self, config: Qwen3Config, attention_cls: AttentionClass, mlp_cls: MLPClass
-    ) -> None:
-        """Make the modules; ``layers`` is an ``nn.ModuleList``, numbered from 0."""
-        super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layers = nn.ModuleList(
-            Qwen3DecoderLayer(config, layer_idx, attention_cls, mlp_cls)
-            for layer_idx in range(config.num_hidden_layers)
-        )
-        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        past: KVCache | None = None,
-    ) -> torch.Tensor:
-        """Turn token ids into normed hidden states.
-
-        Args:
-            input_ids: ``[B, T]``, the new tokens.
-            attention_mask: ``[B, past + T]``, 1 for a token and 0 for padding, tokens in the
-                cache included; None means that nothing is padding.
-            position_ids: ``[T]`` or ``[B, T]``; None means that tokens are counted: from the
-                mask where there is one, otherwise on from what the cache holds.
-            past: a cache that every layer reads and adds to, or None.
-
-        Returns:
-            ``[B, T, hidden]``.
-        """
-        hidden_states = self.embed_tokens(input_ids)  # [B, T, hidden]
-        seq = input_ids.shape[1]
-        held = 0 if past is None else past.length()
-        mask = None
-        if attention_mask is not None:
-            mask = build_attention_mask(attention_mask, seq, hidden_states.dtype)
-        if position_ids is None and attention_mask is not None:
-            position_ids = build_position_ids(attention_mask, seq)
-        elif position_ids is None:
-            position_ids = torch.arange(held, held + seq, device=input_ids.device)
-        for layer in self.layers:
-            hidden_states = layer(hidden_states, mask, position_ids, past)
-        return self.norm(hidden_states)
-
-
-class Qwen3ForCausalLM(nn.Module):
-    """A whole Qwen3 that scores the next token.
-
-    Modules, named as in Hugging Face: ``model lm_head``.
-    """
-
-    def __init__(
-        self, config: Qwen3Config, attention_cls: AttentionClass, mlp_cls: MLPClass
-    ) -> None:
-        """Make the modules; with ``tie_word_embeddings`` the head's weight *is* the embedding."""
-        super().__init__()
-        self.model = Qwen3Model(config, attention_cls, mlp_cls)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-        if config.tie_word_embeddings:
-            self.lm_head.weight = self.model.embed_tokens.weight
-
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        position_ids: torch.Tensor | None = None,
-        past: KVCache | None = None,
-    ) -> torch.Tensor:
-        """Score every token of the vocabulary as the next one; arguments as for Qwen3Model.
-
-        Returns:
-            Logits ``[B, T, vocab]``.
-        """
-        return self.lm_head(self.model(input_ids, attention_mask, position_ids, past))
-
-
-def load_hf_checkpoint(
-    path: str | Path,
-    attention_cls: AttentionClass,
-    mlp_cls: MLPClass,
-    dtype: torch.dtype = torch.float32,
-) -> Qwen3ForCausalLM:
-    """Build the model of a Hugging Face folder and load its weights.
-
-    Args:
-        path: folder with ``config.json`` and either ``model.safetensors`` or the files that
-            ``model.safetensors.index.json`` names (``weight_map``: parameter to file name).
-        attention_cls: what layers are built from.
-        mlp_cls: what layers are built from.
-        dtype: of the model's parameters, whatever the dtype in the files.
-
-    Returns:
-        The model, in ``eval()`` mode. A tied head needs no tensor of its own.
-
-    Raises:
-        ValueError: the files lack a parameter, or hold one that the model has not; the text
-            names each of them.
-    """
-    folder = Path(path)
-    config = Qwen3Config.from_json(folder / "config.json")
-    model = Qwen3ForCausalLM(config, attention_cls, mlp_cls).to(dtype)
-
-    files = {"model.safetensors"}
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        files = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    state: dict[str, torch.Tensor] = {}
-    for file in sorted(files):
-        state |= load_file(folder / file)
-    if config.tie_word_embeddings and "model.embed_tokens.weight" in state:
-        state["lm_head.weight"] = state["model.embed_tokens.weight"]
-
-    wanted = set(model.state_dict())
-    missing, unexpected = sorted(wanted - set(state)), sorted(set(state) - wanted)
-    if missing or unexpected:
-        raise ValueError(f"{folder}: missing {missing}, unexpected {unexpected}")
-    model.load_state_dict(state)  # widens or narrows to the dtype of each parameter
-    return model.eval()
-
-
-def sample(
-    logits: torch.Tensor,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
-    generator: torch.Generator | None = None,
-) -> torch.Tensor:
-    """Choose a token for every row.
-
-    Args:
-        logits: ``[B, vocab]``, left as they are.
-        temperature: 0 means the likeliest token; otherwise logits are divided by it first.
-        top_k: only the k likeliest tokens can be chosen; None means all.
-        top_p: of these only the likeliest, as few as have a probability of at least ``top_p``
-            together (Holtzman et al. 2020, nucleus sampling); 1.0 means all. One always stays.
-        generator: where chance comes from; None means torch's own.
-
-    Returns:
-        Token ids ``[B]``, int64.
-    """
-    if temperature == 0:
-        return logits.argmax(dim=-1)
-    scores = logits.float() / temperature
-    if top_k is not None and top_k < scores.shape[-1]:
-        least = scores.topk(top_k, dim=-1).values[:, -1:]  # [B, 1]
-        scores = scores.masked_fill(scores < least, -torch.inf)
-    probabilities = scores.softmax(dim=-1)
-    if top_p < 1:
-        ordered, order = probabilities.sort(dim=-1, descending=True)
-        before = ordered.cumsum(dim=-1) - ordered  # what likelier tokens have together
-        ordered = ordered.masked_fill((before >= top_p), 0.0)
-        ordered[:, 0] = ordered[:, 0].clamp(min=1e-12)  # one stays, whatever top_p
-        probabilities = torch.zeros_like(ordered).scatter(-1, order, ordered)
-    return torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
 
 
 @torch.no_grad()
@@ -284,29 +39,6 @@ def generate(
     generator: torch.Generator | None = None,
     on_token: Callable[[torch.Tensor], object] | None = None,
 ) -> torch.Tensor:
-    """Continue every row, token by token, with a cache.
-
-    The model is called once with the whole prompt (prefill) and then with one new token per row
-    and step (decode); no step reads anything twice, and nothing is computed after the last token.
-
-    Args:
-        model: called as ``model(input_ids, attention_mask=…, past=…)``, gives logits
-            ``[B, T, vocab]``.
-        input_ids: ``[B, T]``, rows of equal length, shorter ones padded on the left.
-        max_new_tokens: at most so many are added, 1 or more.
-        attention_mask: ``[B, T]``, 1 for a token and 0 for padding; None means no padding. It
-            grows with the text.
-        temperature: see :func:`sample`.
-        top_k: see :func:`sample`.
-        top_p: see :func:`sample`.
-        eos: a row that is given this token is done: from then on it only gets ``eos``. When
-            all rows are done, nothing more is generated. None means there is no such token.
-        generator: see :func:`sample`.
-        on_token: called with the new tokens ``[B]`` of every step, as soon as they are known.
-
-    Returns:
-        ``[B, T + n]``: the prompt and the ``n`` tokens added.
-    """
     past = KVCache()
     rows = input_ids.tolist()
     width = input_ids.shape[1]
