@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,7 @@ OVERLAYS = [p for p in sorted(STYLES.glob("*/*/*.py")) if p.read_text("utf-8").s
 
 def test_definitions_are_replaced_by_name_and_members_by_theirs() -> None:
     text = composed(SOLUTION, OVERLAY)
-    found: dict = {}
+    found: dict[str, Any] = {}
     exec(text, found)
     assert found["last"]() == found["LEAST"] == 2
     assert (found["Base"]().kept, found["Base"]().replaced()) == ("kept", "newer")
