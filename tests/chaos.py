@@ -119,7 +119,9 @@ class Chaos:
 
     def _start(self, out: Path, *, room: int | None = None) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "autograder", "grade", str(self._source)]
-        secret = {"AUTOGRADER_SECRET": "a secret of chaos", "LAB_LANG": "en"}
+        # A full disk would cut the bytecode of modules short as well, for everybody after it.
+        given = {"AUTOGRADER_SECRET": "a secret of chaos", "LAB_LANG": "en"}
+        given |= {"PYTHONDONTWRITEBYTECODE": "1"}
 
         def full_disk() -> None:
             assert room is not None
@@ -129,7 +131,7 @@ class Chaos:
         return subprocess.Popen(
             [*command, "--lab", "2", "--out", str(out), "--resume"],
             cwd=ROOT,
-            env=os.environ | secret,
+            env=os.environ | given,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -135,6 +135,10 @@ def test_what_has_changed_meanwhile_is_graded_again(
     assert anew.status == 0 and anew.scores == run.scores
 
 
+# The limit holds for the bytecode of a module, too, which Python leaves behind cut short.
+FULL = {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 def full_disk(size: int) -> Callable[[], None]:
     def limit() -> None:
         resource.setrlimit(
@@ -153,7 +157,7 @@ def test_a_full_disk_is_named_and_costs_nothing(source: Path, whole: Run, tmp_pa
         done = subprocess.run(
             line,
             cwd=ROOT,
-            env=os.environ | {"AUTOGRADER_SECRET": SECRET, "LAB_LANG": "en"},
+            env=os.environ | FULL,
             capture_output=True,
             text=True,
             preexec_fn=full_disk(24_000),  # enough for reports, too little for the class
@@ -172,7 +176,7 @@ def test_a_full_disk_is_named_by_whatever_writes(whole: Run, tmp_path: Path, tas
     done = subprocess.run(
         [sys.executable, "-m", "autograder", task, str(out)],
         cwd=ROOT,
-        env=os.environ | {"AUTOGRADER_SECRET": SECRET},
+        env=os.environ | FULL,
         capture_output=True,
         text=True,
         preexec_fn=full_disk(2_000),
