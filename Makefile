@@ -56,7 +56,7 @@ READY_DEV := has-dev
 endif
 # <instructors>
 
-.PHONY: setup-dev grade demo build audit tidy check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
+.PHONY: setup-dev grade demo new-lab try build audit tidy check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
 .PHONY: mutants mutants-auto chaos soak compat release release-check notebooks-check clean
 # </instructors>
 .PHONY: menu help setup test watch hint debug submit spot chat notebook carry reset report doctor
@@ -80,7 +80,9 @@ menu help:
 	@echo "instructors   make demo                  grade the sample class into graded-demo/"
 	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
 	@echo "              make doctor                try attacks on this machine, say what holds"
-	@echo "authors       make build LAB=2           write stubs and public cases anew"
+	@echo "authors       make new-lab NAME=lab7_gate [FILES=\"a.py b.py\"]  a tiny lab to begin with"
+	@echo "              make try LAB=2             prove in seconds what holds of a lab in the making"
+	@echo "              make build LAB=2           write all that is generated for a lab"
 	@echo "              make audit LAB=2           prove what a lab promises"
 	@echo "              make release               the students' copy into dist/"
 	@echo "developers    make check | check-all | fuzz | bench | chaos | soak | compat"
@@ -241,6 +243,12 @@ release-check: $(READY_DEV)
 # Every notebook from top to bottom, with nothing written and with the solutions; in check-all, too.
 notebooks-check: $(READY_DEV)
 	$(PY) -m pytest -q tests/authoring/test_notebooks_run.py
+
+new-lab: $(READY_CORE)
+	@$(RUN) new-lab "$(NAME)" $(if $(FILES),--files $(FILES))
+
+try: $(READY_CORE)
+	@$(RUN) try --lab "$(LAB)"
 
 build: $(READY_CORE)
 	@$(RUN) build --lab "$(LAB)"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autograder.authoring.styles import texts_of
 from autograder.course.labfile import ROOT, SOLUTIONS
 from autograder.course.records import Lab
 from autograder.diagnosis import misconceptions
 from autograder.worker.loader import read_sources
-from tests.styles.overlay import texts_of
 
 KINDS = ("right", "wrong", "stub")
 SHARES = {"right": 0.6, "wrong": 0.3, "stub": 0.1}

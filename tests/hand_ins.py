@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from autograder.authoring.styles import texts_of
 from autograder.course.labfile import ROOT
 from autograder.course.records import CheckResult, HandIn, Lab, Outcome, Submission
 from autograder.course.score import points_of
 from autograder.grading.engine import Engine
-from tests.styles.overlay import texts_of
 
 FILES = ("attention.py", "mlp.py")
 FUTURE = "from __future__ import annotations\n"

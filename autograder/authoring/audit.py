@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from autograder.authoring import build, pages, prove_cases, prove_lab, prove_words
 from autograder.authoring.place import LabSources, NotProvedError
+from autograder.authoring.stubs import Fate
 from autograder.course import labfile
 
 MAX_BREACHES = 12  # shown per promise
@@ -51,23 +53,44 @@ def _scores(place: LabSources) -> Iterable[str]:
     return prove_lab.unfair_scores(place)
 
 
-PROMISES = (
+def _draft_scores(place: LabSources) -> Iterable[str]:
+    from autograder.authoring import prove_draft
+
+    return prove_draft.unfair_scores(place)
+
+
+def _draft_mistakes(place: LabSources) -> Iterable[str]:
+    from autograder.authoring import prove_draft
+
+    return prove_draft.unseen_mistakes(place)
+
+
+_ALWAYS: tuple[Promise, ...] = (
     Promise("lab.toml can be read, its points sum to 100", _lab),
     Promise("what lab.toml gives and forbids exists", prove_lab.unknown_names),
+    Promise("every function of a stub is a TODO", prove_lab.told_bodies),
+    Promise("every exercise has TODO, checks and hint", prove_words.exercises),
+    Promise("checks and recipes belong together", prove_cases.unmatched),
+)
+# What holds of a lab that is being written, in the order in which one would mend it.
+DRAFT: tuple[Promise, ...] = (
+    *_ALWAYS,
+    Promise("solution and styles score 100, hidden cases included, and stubs 0", _draft_scores),
+    Promise("every mistake costs points, and is told from the others", _draft_mistakes),
+)
+PROMISES: tuple[Promise, ...] = (
+    *_ALWAYS,
     Promise("stubs are what their solutions give", prove_lab.stale_stubs),
     Promise("stubs keep every signature and docstring", prove_lab.other_faces),
-    Promise("every function of a stub is a TODO", prove_lab.told_bodies),
     Promise("notebooks are what their sources give", prove_lab.stale_notebooks),
     Promise("spot-the-error questions are what their source gives", build.stale_spots),
     Promise("no line of the solution stands where students read", prove_lab.leaks),
-    Promise("every exercise has TODO, checks and hint", prove_words.exercises),
     Promise("every check is described in two languages", prove_words.docstrings),
     Promise("every message says the same in two languages", prove_words.messages),
     Promise("every message that code asks for exists", prove_words.absent_messages),
     Promise("the handout has every part, and the points of lab.toml", prove_lab.handout_breaches),
     Promise("Chinese pages are made of the English as it stands", pages.breaches),
     Promise("pages and messages use the words of the glossary", prove_words.breaches),
-    Promise("checks and recipes belong together", prove_cases.unmatched),
     Promise("no check expects what another request held", prove_cases.handed_out),
     Promise("public cases are what their recipes give", prove_cases.stale),
     Promise("the number of hidden cases is told as it is", build.stale_count),
@@ -89,7 +112,7 @@ def verdict(promise: Promise, place: LabSources) -> Verdict:
         return Verdict(promise.text, (what,))
 
 
-def run(lab_name: str, promises: Sequence[Promise] = PROMISES) -> int:
+def run(lab_name: str, promises: Sequence[Promise] = PROMISES, root: Path = labfile.ROOT) -> int:
     """Prove the promises of a lab and print what became of them.
 
     Returns:
@@ -98,7 +121,7 @@ def run(lab_name: str, promises: Sequence[Promise] = PROMISES) -> int:
     Raises:
         LabError: no lab goes by that name.
     """
-    place = LabSources.find(lab_name)
+    place = LabSources.find(lab_name, root)
     broken = doubted = 0
     for promise in promises:
         found = verdict(promise, place)
@@ -108,6 +131,22 @@ def run(lab_name: str, promises: Sequence[Promise] = PROMISES) -> int:
     kept = len(promises) - broken - doubted
     print(f"{place.name}: {kept} promises kept, {broken} broken, {doubted} not proved")
     return 1 if broken else 0
+
+
+def run_draft(lab_name: str, root: Path = labfile.ROOT) -> int:
+    """Write the stubs and public cases of a lab, then prove what holds of one being written.
+
+    Returns:
+        As :func:`run`.
+
+    Raises:
+        LabError: no lab goes by that name, or its lab.toml is wrong.
+        ValueError: a source cannot be built from (names it).
+    """
+    for line in build.draft(LabSources.find(lab_name, root)):
+        if not line.startswith(Fate.UNCHANGED.value):
+            print(line, flush=True)
+    return run(lab_name, DRAFT, root)
 
 
 def run_all(jobs: int, names: Sequence[str] = (), promises: Sequence[Promise] = PROMISES) -> int:

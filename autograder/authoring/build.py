@@ -6,9 +6,11 @@ import importlib.util
 import os
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from autograder.authoring import fingerprints, prove_cases, stubs
+from autograder.authoring.answers import catalogue_of
 from autograder.authoring.place import LabSources, read
 from autograder.authoring.stubs import Fate
 from autograder.course import labfile, suggestions
@@ -107,11 +109,11 @@ def run(lab_name: str, *, force: bool = False) -> int:
     return 0
 
 
-def build(place: LabSources, *, force: bool = False) -> Iterator[str]:
-    """Write stubs, cases, questions, fingerprints, notebooks; what is right already stays.
+def draft(place: LabSources, *, force: bool = False) -> Iterator[str]:
+    """Write what takes no time: stubs, public cases, the number of hidden ones.
 
     Yields:
-        One line per file: what became of it, its path, and why it was left alone.
+        As :func:`build`.
     """
     for path, fate in stubs.write(place.lab, place.solutions, force=force).items():
         yield _line(place, path, fate)
@@ -120,6 +122,15 @@ def build(place: LabSources, *, force: bool = False) -> Iterator[str]:
     yield _line(place, place.cases, write_cases(place))
     count = count_file(place)
     yield _line(place, count, _written(count, made_count(place)))
+
+
+def build(place: LabSources, *, force: bool = False) -> Iterator[str]:
+    """Write stubs, cases, questions, fingerprints, notebooks; what is right already stays.
+
+    Yields:
+        One line per file: what became of it, its path, and why it was left alone.
+    """
+    yield from draft(place, force=force)
     questions = made_spots(place)
     if questions is not None:
         yield _line(place, spots_file(place), _written(spots_file(place), questions))
@@ -159,6 +170,9 @@ def banks(place: LabSources) -> Iterator[str]:
     singles = None
     if not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place)):
         singles = fingerprints.build(place)
+    elif (known := bank.load(place.fingerprints)).classes != catalogue_of(place).classes:
+        singles = replace(known, classes=catalogue_of(place).classes)  # other words only
+    if singles:
         _write(place.fingerprints, bank.dump(singles))
     yield _line(place, place.fingerprints, Fate.WRITTEN if singles else Fate.UNCHANGED)
     pairs_stale = not fingerprints.is_made_of(place.pairs, fingerprints.made_of(place))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,21 +14,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from autograder.authoring.place import LabSources
-from autograder.authoring.recording import (
+from autograder.authoring.answers import (
     Answers,
-    Shorts,
+    Wanted,
     catalogue_of,
     reference_of,
     sources_of,
     together,
 )
+from autograder.authoring.place import LabSources
+from autograder.authoring.recording import code_of, content, hashed
 from autograder.checks.plan import Plan, collect
 from autograder.course.records import Text
+from autograder.diagnosis import misconceptions
 from autograder.diagnosis.bank import VERSION, Bank, BankError, load
 from autograder.diagnosis.fingerprints import FAR, Fingerprints, Short, fingerprints, shortened
 from autograder.diagnosis.items import Stage, StagePlan, Trace
-from autograder.diagnosis.misconceptions import MisconceptionError
 from autograder.worker.session import summary
 from autograder.worker.values import to_torch
 from labs.given.config import Qwen3Config
@@ -93,21 +94,23 @@ _NO_CHECKS = ("probes.py", "confirmations.py")
 
 
 def made_of(place: LabSources) -> str:
-    """Hash of everything that fingerprints are made from, but for the libraries."""
-    solution = [*(place.solution / name for name in place.lab.files), place.misconceptions]
+    """Hash of everything that fingerprints hang on, but for the libraries: no words, no points."""
+    lab = place.lab
+    asked = [[e.id, e.file, [[c.name, c.needs, c.fresh] for c in e.checks]] for e in lab.exercises]
+    mistakes = [
+        [e.id, e.class_name, e.file, [[p.old, p.new] for p in e.patches]]
+        for e in catalogue_of(place).entries
+    ]
     files = (place.folder / "checks").glob("*.py")
-    checks = sorted(path for path in files if path.name not in _NO_CHECKS)
-    told = hashlib.sha256(b"%d" % VERSION)
-    for path in (*solution, *checks, place.folder / "lab.toml", place.cases):
-        told.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    return told.hexdigest()
+    checks = [code_of(path) for path in sorted(files) if path.name not in _NO_CHECKS]
+    own = [content(path) for path in (*(place.solution / f for f in lab.files), place.cases)]
+    return hashed(str(VERSION), json.dumps([lab.given, asked, mistakes]), *checks, *own)
 
 
 def made_of_singles(place: LabSources) -> str:
     """The same, with what else the bank that students get holds."""
     stages = place.solution / "stages.py"
-    text = stages.read_bytes() if stages.is_file() else b""
-    return hashlib.sha256(made_of(place).encode() + text).hexdigest()
+    return hashed(made_of(place), stages.read_text(encoding="utf-8") if stages.is_file() else "")
 
 
 def is_made_of(path: Path, sources: str) -> bool:
@@ -128,13 +131,9 @@ def build(place: LabSources) -> Bank:
     catalogue, sources = catalogue_of(place), sources_of(place)
     plan = collect(place.folder)
     reference, random = reference_of(plan, sources)
-    answers = Answers(plan)
-    traces: list[tuple[tuple[str, ...], Shorts]] = []
-    for entry in catalogue.entries:
-        made = together((entry,), sources)
-        if made is None:
-            raise MisconceptionError(f"entry {entry.id}: its patches do not fit the solution")
-        traces.append(((entry.class_name,), answers.short(made)))
+    wanted = [Wanted(misconceptions.apply(entry, sources)) for entry in catalogue.entries]
+    answers = Answers(plan).short(wanted, what="mistakes")
+    traces = [((e.class_name,), a.items) for e, a in zip(catalogue.entries, answers, strict=True)]
     found: dict[str, Fingerprints] = {}
     for name, right in reference.items():
         prints = fingerprints(shortened(right), [(c, t[name]) for c, t in traces], random)
@@ -165,16 +164,19 @@ def build_pairs(place: LabSources, singles: Bank) -> Bank:
     telling = {name: telling_items(prints) for name, prints in singles.exercises.items()}
     shows = {name: {c for (c,) in prints.mistakes} for name, prints in singles.exercises.items()}
     reference, random = reference_of(plan, sources)
-    answers = Answers(plan)
     kept: dict[str, list[tuple[tuple[str, ...], dict[str, Short]]]] = {name: [] for name in telling}
+    pairs, wanted = [], []
     # Every entry, since those of one class may differ in company.
     for entries in combinations(catalogue.entries, 2):
         pair = tuple(entry.class_name for entry in entries)
         both = [name for name, classes in shows.items() if classes.issuperset(pair)]
         made = together(entries, sources) if both and len(set(pair)) > 1 else None
-        if made is None:
-            continue
-        for name, short in answers.short(made, {n: telling[n] for n in both}, WIDTH).items():
+        if made is not None:
+            pairs.append(pair)
+            wanted.append(Wanted(made, {name: telling[name] for name in both}))
+    answers = Answers(plan).short(wanted, what="pairs of mistakes", width=WIDTH)
+    for pair, answer in zip(pairs, answers, strict=True):
+        for name, short in answer.items.items():
             kept[name].append((pair, short))
     found = {
         name: prints

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from autograder.authoring.answers import sources_of
 from autograder.authoring.place import LabSources, NotProvedError
-from autograder.authoring.recording import sources_of
 from autograder.checks import expect
 from autograder.checks.plan import CheckCase, collect
 from autograder.course import suggestions

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from autograder import intake
 from autograder.authoring import fingerprints, stubs
+from autograder.authoring.answers import catalogue_of, sources_of, together, traces_of, with_needs
 from autograder.authoring.pages import Section, sections
 from autograder.authoring.place import LabSources, read
-from autograder.authoring.recording import catalogue_of, sources_of, together, traces_of, with_needs
 from autograder.authoring.stubs import solution_lines
 from autograder.checks.plan import collect
 from autograder.course import handed_out, suggestions
@@ -170,34 +170,37 @@ def unfair_scores(place: LabSources) -> Iterator[str]:
         made = recipes.build(recipes.of_lab(place.solution), key)
         write_private(hidden, cases.dump(made))
         stub, solution = _graded(place, Options(hidden_cases=hidden, order_seed=key))
-        found = [*_stub_faults(place.lab, stub), *_solution_faults(place.lab, solution)]
+        found = [*stub_faults(place.lab, stub.results)]
+        found += solution_faults(place.lab, "solution", solution.results)
         if found and (folder / "secret").exists():
             drawn = (folder / "secret").read_text().strip()
             yield f"with hidden cases of {hidden_cases.VARIABLE}={drawn} (set it to repeat this):"
     yield from found
 
 
-def _stub_faults(lab: Lab, stub: HandIn) -> Iterator[str]:
-    for result in _of_all_checks(lab, stub):
+def stub_faults(lab: Lab, results: Sequence[CheckResult]) -> Iterator[str]:
+    """Whatever is not ``not_started`` of a stub, and points that it earns."""
+    for result in _of_all_checks(lab, results):
         if result.outcome is not Outcome.NOT_STARTED:
             yield f"stub: {_said(result)}, but nothing in a stub is started"
-    yield from _wrong_score(lab, stub, 0)
+    yield from _wrong_score(lab, "stub", results, 0)
 
 
-def _solution_faults(lab: Lab, solution: HandIn) -> Iterator[str]:
+def solution_faults(lab: Lab, name: str, results: Sequence[CheckResult]) -> Iterator[str]:
+    """Whatever is not right of a right solution, and points that it does not earn."""
     optional = {check.name for check in lab.checks if check.optional}
-    for result in _of_all_checks(lab, solution):
+    for result in _of_all_checks(lab, results):
         ungraded = result.outcome is Outcome.NOT_GRADED and result.check in optional
         if result.outcome is not Outcome.PASSED and not ungraded:
-            yield f"solution: {_said(result)}, but a solution passes"
-    yield from _wrong_score(lab, solution, lab.points)
+            yield f"{name}: {_said(result)}, but it is right"
+    yield from _wrong_score(lab, name, results, lab.points)
 
 
-def _wrong_score(lab: Lab, hand_in: HandIn, wanted: int) -> Iterator[str]:
-    score = points_of(lab, hand_in.results)
+def _wrong_score(lab: Lab, name: str, results: Sequence[CheckResult], wanted: int) -> Iterator[str]:
+    score = points_of(lab, tuple(results))
     if (score.earned, score.undecided) != (wanted, 0):
         yield (
-            f"{hand_in.student}: earns {score.earned} points, {score.undecided} are undecided; "
+            f"{name}: earns {score.earned} points, {score.undecided} are undecided; "
             f"it has to earn {wanted}"
         )
 
@@ -211,8 +214,8 @@ def _graded(place: LabSources, options: Options) -> tuple[HandIn, HandIn]:
     return graded["stub"], graded["solution"]
 
 
-def _of_all_checks(lab: Lab, hand_in: HandIn) -> Iterator[CheckResult]:
-    found = {result.check: result for result in hand_in.results}
+def _of_all_checks(lab: Lab, results: Sequence[CheckResult]) -> Iterator[CheckResult]:
+    found = {result.check: result for result in results}
     for check in lab.checks:
         yield found.get(check.name) or CheckResult(check.name, Outcome.NOT_GRADED)
 
@@ -361,6 +364,8 @@ def stale(place: LabSources) -> Iterator[str]:
     if not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place)):
         yield f"{shown}: not made of the solution, checks and misconceptions of today; {mend}"
         return
+    if bank.load(place.fingerprints).classes != catalogue_of(place).classes:
+        yield f"{shown}: has other words than misconceptions.toml; {mend}"
     size = place.fingerprints.stat().st_size
     if size > MAX_BYTES:
         yield f"{shown}: has {size} bytes, more than {MAX_BYTES}; give checks fewer cases"

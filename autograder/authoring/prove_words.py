@@ -241,7 +241,7 @@ def exercises(place: LabSources) -> Iterator[str]:
             where = place.shown(place.solution / exercise.file)
             yield f"{where}: no block is marked # BEGIN SOLUTION {exercise.id}; lab.toml has it"
         if not exercise.checks:
-            yield f"{toml}: exercise {exercise.id}: has no check; add [[exercise.check]]"
+            yield f"{toml}: exercise {exercise.id}: has no check; add one to check = [ … ]"
         if not exercise.title.en.strip() or not exercise.title.zh.strip():
             yield f"{toml}: exercise {exercise.id}: title: a language is empty; write it"
         for fault in _language_faults(exercise.hint):

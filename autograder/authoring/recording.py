@@ -10,6 +10,7 @@ which ones depends on the commit, so that a key that misses something is found s
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -24,23 +25,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from autograder.authoring.place import LabSources, read
-from autograder.checks.plan import Plan
+from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import HandIn, Lab, Submission
-from autograder.diagnosis import misconceptions
-from autograder.diagnosis.fingerprints import WIDTH, Short, shortened
-from autograder.diagnosis.items import Trace, by_exercise
-from autograder.diagnosis.misconceptions import Catalogue, Entry, MisconceptionError
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options, banks
-from autograder.judge.runner import Runner
-from autograder.sandbox.local import LocalTransport
-from autograder.sandbox.transport import Sources
 
 FOLDER = Path(os.environ.get("AUTOGRADER_RECORDINGS", ROOT / ".recordings"))
 ANEW = 20  # one entry in so many is answered again
@@ -70,15 +60,28 @@ class Recording:
 
     def get(self, key: str) -> Any:
         """The entry, plain data; None where there is none."""
+        return self.get_all([key]).get(key)
+
+    def get_all(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Those of some entries that there are."""
+        found: dict[str, Any] = {}
         with closing(self._open()) as store:
-            row = store.execute("SELECT value FROM entry WHERE key = ?", (key,)).fetchone()
-        return None if row is None else json.loads(zlib.decompress(row[0]))
+            for start in range(0, len(keys), 500):
+                some = keys[start : start + 500]
+                asked = f"SELECT key, value FROM entry WHERE key IN ({', '.join('?' * len(some))})"
+                rows = store.execute(asked, some)
+                found.update((key, json.loads(zlib.decompress(blob))) for key, blob in rows)
+        return found
 
     def put(self, key: str, value: Any) -> None:
         """Record plain data other than None."""
-        blob = zlib.compress(json.dumps(value).encode(), 1)
+        self.put_all({key: value})
+
+    def put_all(self, entries: Mapping[str, Any]) -> None:
+        """Record plain data by key."""
+        rows = ((k, zlib.compress(json.dumps(value).encode(), 1)) for k, value in entries.items())
         with closing(self._open()) as store, store:
-            store.execute("INSERT OR REPLACE INTO entry VALUES (?, ?)", (key, blob))
+            store.executemany("INSERT OR REPLACE INTO entry VALUES (?, ?)", rows)
 
     def answer(self, key: str, answered: Callable[[], Any], what: str) -> Any:
         """The entry, recorded from what ``answered`` returns where there is none.
@@ -220,9 +223,36 @@ def state_of(lab: Lab) -> str:
         for e in lab.exercises
     ]
     about = [lab.name, lab.files, lab.given, lab.forbidden, vars(lab.limits), lab.folders, asked]
-    own = [*(lab.folder / "checks").glob("*.py"), lab.folder / "cases.safetensors"]
+    checks = [code_of(path) for path in sorted((lab.folder / "checks").glob("*.py"))]
+    own = [lab.folder / "cases.safetensors"]
     own += [path for name in lab.folders for path in (ROOT / name).rglob("*") if path.is_file()]
-    return hashed(json.dumps(about), state_of_ours(), *map(content, sorted(own)))
+    return hashed(json.dumps(about), state_of_ours(), *checks, *map(content, sorted(own)))
+
+
+def code_of(path: Path) -> str:
+    """The name and the text of a file of checks, without titles and docstrings.
+
+    Raises:
+        LabError: it is no Python.
+    """
+    words: list[tuple[ast.expr, str]] = []  # and what stands there instead
+    for node in ast.walk(labfile.parsed(path)):
+        for table in labfile.tables_of(node):
+            rows = labfile.rows_of(table.value)
+            words.append((table, repr([(name, recipes) for name, (recipes, _) in rows.items()])))
+        match node:
+            case (
+                ast.Module([ast.Expr(ast.Constant(str()) as text), *_])
+                | ast.ClassDef(body=[ast.Expr(ast.Constant(str()) as text), *_])
+                | ast.FunctionDef(body=[ast.Expr(ast.Constant(str()) as text), *_])
+            ):
+                words.append((text, ""))
+    lines = path.read_bytes().splitlines(keepends=True)
+    for word, instead in sorted(words, key=lambda pair: pair[0].lineno, reverse=True):
+        start, end = word.lineno - 1, word.end_lineno or word.lineno
+        before, after = lines[start][: word.col_offset], lines[end - 1][word.end_col_offset :]
+        lines[start:end] = [before + instead.encode() + after]
+    return f"{path.name} {b''.join(lines).decode()}"
 
 
 @cache
@@ -276,138 +306,3 @@ def _verdicts(raw: Mapping[str, Any]) -> list[Any]:
         for one in raw["findings"]
     ]
     return [outcomes, marks, names]
-
-
-# What our own solution, with or without mistakes in it, answers to the public cases.
-
-Traces = Mapping[str, Trace]  # by exercise
-Shorts = dict[str, dict[str, Short]]  # by exercise and key of the item
-OTHER_SEED = 1
-
-
-def sources_of(place: LabSources) -> dict[str, str]:
-    """The text of the solution by file name."""
-    return {name: read(place.solution / name) for name in place.lab.files}
-
-
-def catalogue_of(place: LabSources) -> Catalogue:
-    """The lab's misconceptions. Raises MisconceptionError."""
-    return misconceptions.load(place.misconceptions)
-
-
-def together(entries: Sequence[Entry], sources: Mapping[str, str]) -> dict[str, str] | None:
-    """The solution with several mistakes in it; None if their places overlap."""
-    made = dict(sources)
-    try:
-        for entry in entries:
-            made = misconceptions.apply(entry, made)
-    except MisconceptionError:
-        return None
-    return made
-
-
-def traces_of(
-    plan: Plan, sources: Mapping[str, str], *, only: Collection[str] = (), seed: int = 0
-) -> dict[str, Trace]:
-    """Return what a hand-in of ours answers, by exercise; it runs in this process, as in a worker.
-
-    Args:
-        plan: the checks, on public cases.
-        sources: text by file name.
-        only: names of the checks to run, those that they need among them; all if empty.
-        seed: of torch's generator.
-    """
-    transport = LocalTransport(Sources(sources), seed=seed)
-    # Workers are without oneDNN, whose bfloat16 kernels round in other places.
-    before = torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
-    try:
-        runner = Runner(plan, transport)
-        runner.run({}, set(only))
-        # Whatever the order of cases will be when a class is graded.
-        runner.ask_the_rest(skipped=False)
-    finally:
-        torch.backends.mkldnn.set_flags(before[0])  # type: ignore[no-untyped-call]
-        transport.close()
-    return by_exercise(plan.lab, runner.answers)
-
-
-def reference_of(plan: Plan, sources: Mapping[str, str]) -> tuple[Traces, frozenset[str]]:
-    """Return what the solution answers, and the items in it that hang on random numbers."""
-    first, second = traces_of(plan, sources), traces_of(plan, sources, seed=OTHER_SEED)
-    random = {
-        key
-        for name, trace in first.items()
-        for key, item in trace.items()
-        if not (item.values == second[name][key].values).all()
-    }
-    return first, frozenset(random)
-
-
-class Answers:
-    """Short answers of our own hand-ins, read where the same text was asked the same before.
-
-    Nothing is answered anew here: ``audit`` asks some of the mistakes of a bank again.
-    """
-
-    def __init__(self, plan: Plan, recording: Recording | None = None) -> None:
-        self._plan = plan
-        self._recording = recording or Recording()
-        self._state = hashed("answers", state_of(plan.lab))
-
-    def short(
-        self,
-        sources: Mapping[str, str],
-        items: Mapping[str, Collection[str]] | None = None,
-        width: int = WIDTH,
-    ) -> Shorts:
-        """Return what one of them answers.
-
-        Args:
-            sources: text by file name.
-            items: keys of the items that are wanted, by exercise; without it all of all.
-            width: numbers per item.
-        """
-        wanted = None if items is None else {name: sorted(items[name]) for name in sorted(items)}
-        key = hashed(self._state, text_of(sources), repr(wanted), str(width))
-        known = self._recording.get(key)
-        if known is not None:
-            return _shorts_of(known)
-        checks = {key.split("/")[0] for keys in (wanted or {}).values() for key in keys}
-        traces = traces_of(self._plan, sources, only=with_needs(self._plan.lab, checks))
-        if wanted is not None:
-            traces = {
-                name: {key: item for key, item in traces[name].items() if key in keys}
-                for name, keys in wanted.items()
-            }
-        found = {name: shortened(trace, width) for name, trace in traces.items()}
-        self._recording.put(key, _to_plain_answering(found))
-        return found
-
-
-def with_needs(lab: Lab, names: Collection[str]) -> set[str]:
-    """Checks with those that they need."""
-    found = set(names)
-    for check in reversed(lab.checks):
-        if check.name in found:
-            found.update(check.needs)
-    return found
-
-
-def _to_plain_answering(shorts: Shorts) -> dict[str, Any]:
-    return {
-        name: {
-            key: [s.form, s.vector.tolist(), s.norm, s.weight, s.digest.hex()]
-            for key, s in trace.items()
-        }
-        for name, trace in shorts.items()
-    }
-
-
-def _shorts_of(plain: Mapping[str, Any]) -> Shorts:
-    return {
-        name: {
-            key: Short(form, np.array(vector, np.float64), norm, weight, bytes.fromhex(digest))
-            for key, (form, vector, norm, weight, digest) in trace.items()
-        }
-        for name, trace in plain.items()
-    }

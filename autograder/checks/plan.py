@@ -156,8 +156,12 @@ class _Collector:
         return True
 
 
-def collect(folder: Path) -> Plan:
+def collect(folder: Path, more: Sequence[str] = ()) -> Plan:
     """The plan of the lab in ``folder`` on its public cases, collected in this process.
+
+    Args:
+        folder: of the lab.
+        more: options of the plugin, as ``--hidden-cases FILE``.
 
     Raises:
         ValueError: its checks cannot be collected (pytest says why on standard error).
@@ -166,7 +170,7 @@ def collect(folder: Path) -> Plan:
     before = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTEST_ADDOPTS", raising=False)  # options for somebody's own tests
-        status = pytest.main(arguments(folder), plugins=[plugin, collector])
+        status = pytest.main(arguments(folder, more), plugins=[plugin, collector])
     # pytest knows them by names that the files of another lab have, too.
     for name in set(sys.modules) - before:
         if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):

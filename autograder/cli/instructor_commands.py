@@ -109,8 +109,18 @@ def add(commands: Commands) -> None:
     changed.add_argument("after", type=Path, help="folder that grade has written")
     changed.add_argument("--json", action="store_true", help="print one JSON object")
 
-    build = commands.add("build", _build, "for authors: write stubs and public cases anew")
+    build = commands.add("build", _build, "for authors: write all that is generated for a lab")
     build.add_argument("--force", action="store_true", help="overwrite files that were changed")
+
+    text = "for authors: write a tiny lab, to be edited from there"
+    new = commands.add("new-lab", _new_lab, text, lab=None)
+    new.add_argument("name", help="of the lab and its folders, as lab7_gate")
+    text = "what students will edit (default: attention.py mlp.py)"
+    files = ["attention.py", "mlp.py"]
+    new.add_argument("--files", nargs="+", default=files, metavar="FILE", help=text)
+
+    text = "for authors: prove in seconds what holds of a lab that is being written"
+    commands.add("try", _try, text)
 
     text = "for authors: prove that a lab keeps its promises"
     audit = commands.add("audit", _audit, text, lab="")
@@ -228,6 +238,18 @@ def _translated(arguments: argparse.Namespace) -> int:
     from autograder.authoring import pages
 
     return pages.run(arguments.page, arguments.section)
+
+
+def _new_lab(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import new_lab
+
+    return new_lab.run(arguments.name, arguments.files)
+
+
+def _try(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import audit
+
+    return audit.run_draft(arguments.lab)
 
 
 def _audit(arguments: argparse.Namespace) -> int:

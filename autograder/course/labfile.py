@@ -6,6 +6,8 @@ import ast
 import json
 import re
 import tomllib
+from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -157,14 +159,53 @@ def _docstrings(checks: Path) -> dict[str, str]:
     """Docstrings of the test functions, read without importing them."""
     found: dict[str, str] = {}
     for path in sorted(checks.glob("test_*.py")):
-        try:
-            body = ast.parse(path.read_text(encoding="utf-8")).body
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise LabError(f"{path}: {error}; checks have to be Python in UTF-8") from None
-        for node in body:
+        for node in parsed(path).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 found[node.name] = ast.get_docstring(node) or ""
+            for table in tables_of(node):
+                try:
+                    found |= {name: title for name, (_, title) in rows_of(table.value).items()}
+                except LabError as error:
+                    raise LabError(f"{path}:{node.lineno}: {error}") from None
     return found
+
+
+def parsed(path: Path) -> ast.Module:
+    """The syntax of a file of checks.
+
+    Raises:
+        LabError: it is no Python.
+    """
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise LabError(f"{path}: {error}; checks have to be Python in UTF-8") from None
+
+
+def tables_of(node: ast.AST) -> Iterator[Any]:
+    """The tables of ``@checks(…)`` above a function, as constants of a text."""
+    for mark in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+        match mark:
+            case ast.Call(ast.Name("checks"), [ast.Constant(str()) as table, *_]):
+                yield table
+
+
+def rows_of(table: str) -> dict[str, tuple[tuple[str, ...], str]]:
+    """Recipes and docstring of each check in a table of :mod:`autograder.checks.contracts`.
+
+    Raises:
+        LabError: a row is not ``test_…: recipe …``, or stands twice.
+    """
+    found: dict[str, tuple[tuple[str, ...], list[str]]] = {}
+    for line in filter(str.strip, cleandoc(table).splitlines()):
+        name, colon, recipes = line.partition(":")
+        if line.startswith(" ") and found:
+            next(reversed(found.values()))[1].append(line.strip())
+        elif not colon or not name.startswith("test_") or name in found:
+            raise LabError(f"{line.strip()!r} must be a row of its own, as test_gate_runs: gate")
+        else:
+            found[name] = (tuple(recipes.split()), [])
+    return {name: (recipes, "\n\n".join(title)) for name, (recipes, title) in found.items()}
 
 
 class _Reader:

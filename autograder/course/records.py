@@ -38,6 +38,11 @@ class Text:
         return self.zh if language == "zh" else self.en
 
 
+def anchor(heading: str) -> str:
+    """The place of a heading on GitHub: lower case, hyphens for spaces, no other signs."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
 class ToldError(ValueError):
     """An error that ends a command with a sentence; ``said`` is it in both languages.
 

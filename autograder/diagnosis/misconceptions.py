@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from autograder.course.labfile import Table
-from autograder.course.records import FAMILIES, Misconception, Text
+from autograder.course.records import FAMILIES, Misconception, Text, anchor
 
 # One known mistake as a patch of the reference solution.
 
@@ -34,12 +35,12 @@ class Entry:
     """One way to make a known mistake.
 
     ``class_name`` (``class`` in the file) is shared by entries with equal outputs: more than
-    the class cannot be told from numbers. Of the ``families`` at least one must fail.
-    ``source`` is the paper or issue where it bit, or empty.
+    the class cannot be told from numbers. ``file`` is empty where the patches tell it. Of the
+    ``families``, if there are any, at least one must fail. ``source`` is the paper or issue where
+    it bit, or empty.
     """
 
     id: str
-    source_ids: tuple[str, ...]
     group: str
     class_name: str
     file: str
@@ -49,6 +50,27 @@ class Entry:
     hint: Text
     source: str
     patches: tuple[Patch, ...]
+
+
+def file_of(entry: Entry, sources: Mapping[str, str]) -> str:
+    """The file that an entry changes: the one it names, or the only one that its patch fits.
+
+    Args:
+        entry: the mistake.
+        sources: text of the reference solution by file name.
+
+    Raises:
+        MisconceptionError: that file is absent, or the patch fits none or several.
+    """
+    old = entry.patches[0].old
+    fitting = [entry.file] if entry.file else [n for n, text in sources.items() if old in text]
+    if len(fitting) != 1 or fitting[0] not in sources:
+        what = f"not among the sources ({', '.join(sorted(sources)) or 'none'})"
+        if not entry.file:
+            what = f"patch 1 fits {len(fitting)} files, so name one ({', '.join(fitting)}): {old!r}"
+            what = what if fitting else f"patch 1: old: stands in no file of the solution: {old!r}"
+        raise MisconceptionError(f"{entry.file or 'solution'}: entry {entry.id}: file: {what}")
+    return fitting[0]
 
 
 def apply(entry: Entry, sources: Mapping[str, str]) -> dict[str, str]:
@@ -64,57 +86,18 @@ def apply(entry: Entry, sources: Mapping[str, str]) -> dict[str, str]:
     Raises:
         MisconceptionError: the file is absent, or an ``old`` does not stand there exactly once.
     """
-    where = f"{entry.file}: entry {entry.id}"
-    if entry.file not in sources:
-        known = ", ".join(sorted(sources)) or "none"
-        raise MisconceptionError(f"{where}: file: not among the sources ({known})")
-    text = sources[entry.file]
+    file = file_of(entry, sources)
+    text = sources[file]
     for number, patch in enumerate(entry.patches, start=1):
         times = text.count(patch.old)
         if times != 1:
             raise MisconceptionError(
-                f"{where}: patch {number}: old: must stand in the file exactly once, but stands "
-                f"there {times} times; copy it from the present solution: {patch.old!r}"
+                f"{file}: entry {entry.id}: patch {number}: old: must stand in the file exactly "
+                f"once, but stands there {times} times; copy it from the present solution: "
+                f"{patch.old!r}"
             )
         text = text.replace(patch.old, patch.new)
-    return {**sources, entry.file: text}
-
-
-__all__ = ("GROUPS", "Catalogue", "Entry", "MisconceptionError", "Section", "apply", "load")
-
-GROUPS = (
-    "softmax",
-    "scale",
-    "causal mask",
-    "GQA",
-    "RoPE",
-    "QK-norm",
-    "LayerNorm",
-    "RMSNorm",
-    "KV cache",
-    "projections",
-    "reshape",
-    "dtype",
-    "weights",
-    "MLP gate",
-    "MLP activation",
-    "accounting",
-    "layer",
-    "positions",
-    "model",
-    "head",
-    "loading",
-    "sampling",
-    "generation",
-    "flat tokens",
-    "tensor parallel",
-    "residual",
-    "tiles",
-    "memory",
-    "routing",
-    "experts",
-    "balance",
-)
+    return {**sources, file: text}
 
 
 @dataclass(frozen=True)
@@ -138,14 +121,18 @@ class Catalogue:
     sections: Mapping[str, Section]
 
 
-def load(path: Path) -> Catalogue:
+def load(path: Path, sources: Mapping[str, str] | None = None) -> Catalogue:
     """Read a ``misconceptions.toml``.
+
+    Args:
+        path: of the file.
+        sources: text of the reference solution by file name; by it every entry knows its file.
 
     Raises:
         MisconceptionError: the file does not parse; a key is missing, unknown or of the wrong
-            kind; an id stands twice; a group or family is not on the list; a class of several
-            entries has no ``[[class]]``, or one of a single entry has one; or a group that is
-            used has no ``[[section]]``, or one that is not used has one.
+            kind; an id stands twice; a family is not on the list; a class of several entries has
+            no ``[[class]]``, or one of a single entry has one; a group that is used stands in no
+            ``[[section]]``, or one that is not used does; or an entry fits no file of ``sources``.
     """
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -162,6 +149,8 @@ def load(path: Path) -> Catalogue:
     if not entries:
         raise top.error("misconception", "must hold at least one table")
     found = tuple(entries.values())
+    if sources is not None:
+        found = tuple(replace(entry, file=file_of(entry, sources)) for entry in found)
     sections = _sections(path, top, found)
     return Catalogue(found, _classes(path, top, found, sections), sections)
 
@@ -176,27 +165,28 @@ def _name(raw: object, key: str, number: int) -> str:
     return name if isinstance(name, str) and name else f"number {number}"
 
 
-def _entry(where: str, raw: object) -> Entry:
-    needed = ("id", "source_ids", "group", "class", "file", "families", "name", "sees", "hint")
-    table = _table(where, raw, *needed, "source", "patch")
-    patches = tuple(
-        _patch(_table(f"{where}: patch {number}", patch, "old", "new"))
-        for number, patch in enumerate(table.tables("patch"), start=1)
-    )
+def _entry(where: str, raw: dict[str, Any]) -> Entry:
+    keys = ("id", "group", "class", "file", "families", "name", "sees", "hint", "source")
+    table = _table(where, raw, *keys, "old", "new", "patch")
+    if "patch" in raw and not {"old", "new"}.isdisjoint(raw):
+        raise table.error("patch", "holds every old and new, where there are several")
+    patches = [(f"{where}: patch {n}", p) for n, p in enumerate(table.tables("patch", []), 1)]
+    if "patch" not in raw:
+        patches = [(where, {key: raw[key] for key in ("old", "new") if key in raw})]
     if not patches:
         raise table.error("patch", "must hold at least one table")
+    name = table.string("id")
     return Entry(
-        id=table.string("id"),
-        source_ids=table.strings("source_ids"),
-        group=table.string("group", GROUPS),
-        class_name=table.string("class"),
-        file=table.string("file"),
-        families=table.strings("families", FAMILIES),
+        id=name,
+        group=table.string("group"),
+        class_name=table.string("class", default=name),
+        file=table.string("file", default=""),
+        families=table.strings("families", FAMILIES) if "families" in raw else (),
         name=table.text("name"),
-        sees=table.text("sees"),
+        sees=table.text("sees") if "sees" in raw else Text("", ""),
         hint=table.text("hint"),
         source=table.string("source", default=""),
-        patches=patches,
+        patches=tuple(_patch(_table(place, patch, "old", "new")) for place, patch in patches),
     )
 
 
@@ -208,21 +198,21 @@ def _patch(table: Table) -> Patch:
 
 
 def _sections(path: Path, top: Table, entries: tuple[Entry, ...]) -> dict[str, Section]:
-    """Exactly one section for each group in use."""
+    """The section of every group in use; one may be that of several."""
     used = dict.fromkeys(entry.group for entry in entries)
     sections: dict[str, Section] = {}
     for number, raw in enumerate(top.tables("section", []), start=1):
-        where = f"{path}: section {_name(raw, 'group', number)}"
-        table = _table(where, raw, "group", "title", "anchor")
-        group = table.string("group", GROUPS)
-        if group in sections:
-            raise table.error("group", "stands twice; keep one")
-        if group not in used:
-            raise table.error("group", "no entry is of this group; take the section away")
-        sections[group] = Section(table.text("title"), table.string("anchor"))
+        table = _table(f"{path}: section number {number}", raw, "groups", "title")
+        title = table.text("title")
+        for group in table.strings("groups"):
+            if group in sections:
+                raise table.error("groups", f"{group} stands twice; keep one")
+            if group not in used:
+                raise table.error("groups", f"no entry is of the group {group}; take it away")
+            sections[group] = Section(title, anchor(title.en))
     for group in used:
         if group not in sections:
-            raise MisconceptionError(f"{path}: group {group}: expected a [[section]] for it")
+            raise MisconceptionError(f"{path}: group {group}: expected in a [[section]]")
     return sections
 
 
@@ -242,7 +232,8 @@ def _classes(
             raise table.error("id", "stands twice; keep one")
         if len(members.get(name, ())) < 2:
             raise table.error("id", "expected the class of at least two entries; take it away")
-        words[name] = table.text("name"), table.text("sees"), table.text("hint")
+        sees = table.text("sees") if "sees" in raw else Text("", "")
+        words[name] = table.text("name"), sees, table.text("hint")
     found: dict[str, Misconception] = {}
     for name, (first, *more) in members.items():
         if more and name not in words:

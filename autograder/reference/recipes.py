@@ -88,7 +88,7 @@ def draft(
 
 
 def package_of(solution: Path) -> Any:
-    """The package ``solutions/<lab>/cases``: its ``PARTS`` hold recipes.
+    """The package ``solutions/<lab>/cases``: its ``PARTS`` hold recipes, or it holds them itself.
 
     Raises:
         CasesError: the folder is absent (a student bundle has none).
@@ -114,7 +114,8 @@ def of_lab(solution: Path) -> tuple[Recipe, ...]:
     Raises:
         CasesError: the folder is absent.
     """
-    parts = package_of(solution).PARTS
+    package = package_of(solution)
+    parts = getattr(package, "PARTS", (package,))
     found = [(n, item) for part in parts for n, item in vars(part).items()]
     return tuple(replace(item, name=n) for n, item in found if isinstance(item, Recipe))
 

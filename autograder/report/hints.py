@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -20,20 +19,13 @@ from autograder.course.records import (
     Misconception,
     Outcome,
     Text,
+    anchor,
 )
 from autograder.report import escape
 from autograder.report.next_step import command_of, number_of
 from autograder.report.scoreboard import NO_MATHEMATICS, symptom
 from autograder.report.terminal import columns
 from autograder.report.view import Quote, ScoreRow, sentence
-
-# Where a heading of a page on GitHub can be linked to.
-
-
-def anchor(heading: str) -> str:
-    """GitHub's: lower case, letters of any script, hyphens for spaces, no other signs."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
 
 # What a student reads about recognised mistakes, as much of it as the lab's feedback allows.
 

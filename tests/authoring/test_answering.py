@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from autograder.authoring.recording import traces_of
+from autograder.authoring.answers import traces_of
 from autograder.checks.plan import collect
 from autograder.course import labfile
 from tests import tiny_lab

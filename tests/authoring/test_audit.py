@@ -29,6 +29,7 @@ PROMISES = {promise.text: promise for promise in audit.PROMISES}
 
 ATTENTION, MLP = f"labs/{LAB}/attention.py", f"labs/{LAB}/mlp.py"
 SOLUTION, RECIPES = f"solutions/{LAB}/attention.py", f"solutions/{LAB}/cases/rope.py"
+MISTAKES = f"solutions/{LAB}/misconceptions.toml"
 TOML, CHECKS = f"labs/{LAB}/lab.toml", f"labs/{LAB}/checks/test_rope.py"
 HANDOUT, NOTEBOOK = f"labs/{LAB}/README.md", f"notebooks/{LAB}"
 CHINESE_PAGE = f"labs/{LAB}/README.zh-CN.md"
@@ -232,7 +233,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (add(HANDOUT, "The KV-cache grows.\n"), f"{HANDOUT}:"),
         (add(f"{MESSAGES}/board.toml", '[x]\nen = "x"\nzh = "词元"\n'), "board.toml:"),
         (add(CHECKS, "# 就地\n"), f"{CHECKS}:"),
-        (add(f"solutions/{LAB}/misconceptions.toml", "# 补齐\n"), "says “补齐”"),
+        (add(MISTAKES, "# 补齐\n"), "says “补齐”"),
         (remove("labs/glossary.md"), "labs/glossary.md is absent"),
         (swap("labs/glossary.md", "| token | token |", "| token |"), "glossary.md:10: a row"),
     ],
@@ -269,7 +270,8 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (remove(f"solutions/{LAB}/pairs.bank"), "pairs.bank: not made of what is there"),
         (swap(SOLUTION, "x.chunk(2, dim=-1)", "x.chunk(2, -1)"), "fingerprints.bank: not made of"),
         (add(f"solutions/{LAB}/stages.py", "\n"), "fingerprints.bank: not made of"),
-        (add(f"solutions/{LAB}/misconceptions.toml", "\n"), "pairs.bank: not made of"),
+        (swap(MISTAKES, 'new = """', 'new = """ '), "pairs.bank: not made of"),
+        (swap(MISTAKES, 'name.en = "', 'name.en = "no '), "other words"),
     ],
 }  # fmt: skip
 TRIALS = [(text, *trial) for text, trials in BREAKERS.items() for trial in trials]

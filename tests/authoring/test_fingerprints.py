@@ -29,20 +29,17 @@ def place(tmp_path: Path) -> LabSources:
     text = made.misconceptions.read_text(encoding="utf-8")
     head, *entries = re.split(r"(?=^\[\[misconception\]\]$)", text, flags=re.M)
     kept = [entry for entry in entries if re.search(r'^id = "(.*)"$', entry, re.M)[1] in KEPT]
-    groups = {re.search(r'^group = "(.*)"$', entry, re.M)[1] for entry in kept}
-    tables = re.split(r"(?=^\[\[)", head, flags=re.M)
-    wanted = [
-        table
-        for table in tables
-        if not table.startswith("[[class]]")
-        and (not table.startswith("[[section]]") or any(f'"{g}"' in table for g in groups))
-    ]
-    made.misconceptions.write_text("".join((*wanted, *kept)), encoding="utf-8")
+    section = re.findall(r"^\[\[section\]\]\n[^\[]*\[[^\]]*\][^\[]*", head, flags=re.M)[0]
+    groups = ", ".join(sorted({re.search(r"^group = (.*)$", one, re.M)[1] for one in kept}))
+    section = re.sub(r"groups = .*", f"groups = [{groups}]", section)
+    made.misconceptions.write_text("".join((section, *kept)), encoding="utf-8")
     return made
 
 
 @pytest.mark.slow
-def test_banks_are_built_proved_and_found_stale(place: LabSources) -> None:
+def test_banks_are_built_proved_and_found_stale(
+    place: LabSources, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert [line.split()[0] for line in build.banks(place)] == ["written", "written"]
     singles, pairs = bank.load(place.fingerprints), bank.load(place.pairs)
     assert set(singles.classes) == set(KEPT)
@@ -63,7 +60,22 @@ def test_banks_are_built_proved_and_found_stale(place: LabSources) -> None:
     place.fingerprints.write_bytes(bank.dump(other))
     assert ["relu answers otherwise now" in found for found in prove_lab.stale(place)] == [True]
 
-    checks = place.folder / "checks" / "test_mlp.py"
-    checks.write_text(checks.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    def reworded(path: Path, old: str, new: str) -> None:
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+    # Words, points and titles ask nothing again.
+    place.fingerprints.write_bytes(bank.dump(singles))
+    monkeypatch.setattr(fingerprints, "build", None)
+    reworded(place.folder / "lab.toml", 'family = "MLP"', 'family = "shape"')
+    reworded(place.folder / "checks" / "test_mlp.py", "能运行", "能够运行")
+    assert list(prove_lab.stale(place)) == []
+    reworded(place.misconceptions, 'hint.en = "', 'hint.en = "Now: ')
+    assert any("other words" in found for found in prove_lab.stale(place))
+    assert [line.split()[0] for line in build.banks(place)] == ["written", "unchanged"]
+    assert list(prove_lab.stale(place)) == []
+
+    reworded(place.folder / "checks" / "test_mlp.py", "student.", "student .")
     assert not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place))
     assert any("not made of" in found for found in prove_lab.stale(place))

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from autograder.authoring import recording
+from autograder.authoring import answers, recording
+from autograder.authoring.answers import Answers, Shorts, Wanted, run_here
 from autograder.authoring.recording import (
-    Answers,
     RecordedEngine,
     Recording,
     StaleRecordingError,
@@ -122,7 +122,10 @@ def test_a_key_holds_what_an_answer_hangs_on_and_no_words_or_points(
     other = tiny_lab.build(tmp_path / "lab9_doubling")
     assert state_of(other) == state
     checks = other.folder / "checks" / "test_answer.py"
-    checks.write_text(checks.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    text = checks.read_text(encoding="utf-8")
+    checks.write_text(text.replace("three gives twice", "three is twice"), encoding="utf-8")
+    assert state_of(other) == state
+    checks.write_text(text.replace('case["y"]', 'case["x"]'), encoding="utf-8")
     assert state_of(other) != state
 
 
@@ -160,24 +163,50 @@ def test_check_proves_the_labs_that_differ(tmp_path: Path) -> None:
 
 
 def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: Any) -> None:
-    answers = Answers(collect(lab.folder), Recording(tmp_path))
-    first = answers.short(HAND_INS["wrong"])
+    def short(sources: str, items: Any = None, width: int = 8) -> Shorts:
+        asking = Answers(collect(lab.folder), Recording(tmp_path))
+        return asking.short([Wanted(HAND_INS[sources], items)], what="answers", width=width)[
+            0
+        ].items
+
+    first = short("wrong")
     assert first["lab9.many"] and {"lab9.many", "lab9.other"} <= first.keys()
     two = {"lab9.many": sorted(first["lab9.many"])[:2]}
-    chosen = answers.short(HAND_INS["wrong"], two, 3)
+    chosen = short("wrong", two, 3)
     assert {name: sorted(items) for name, items in chosen.items()} == two
-    monkeypatch.setattr(recording, "traces_of", None)
-    for again, before in (
-        (answers.short(HAND_INS["wrong"]), first),
-        (answers.short(HAND_INS["wrong"], two, 3), chosen),
-    ):
+    three = {"lab9.many": sorted(first["lab9.many"])[:3]}
+    asked: list[set[str]] = []
+
+    def seen(*given: Any, only: set[str]) -> Any:
+        asked.append(only)
+        return run_here(*given, only=only)
+
+    with monkeypatch.context() as patch:  # what is wanted besides is asked alone
+        patch.setattr(answers, "run_here", seen)
+        assert {name: sorted(items) for name, items in short("wrong", three, 3).items()} == three
+    assert asked == [{"test_free", three["lab9.many"][2].split("/")[0]}]
+    monkeypatch.setattr(answers, "run_here", None)
+    for again, before in ((short("wrong"), first), (short("wrong", two, 3), chosen)):
         for name, items in before.items():
-            for key, short in items.items():
+            for key, found in items.items():
                 other = again[name][key]
-                assert (other.vector == short.vector).all()
-                assert replace(other, vector=short.vector) == short
+                assert (other.vector == found.vector).all()
+                assert replace(other, vector=found.vector) == found
     with pytest.raises(TypeError):  # nothing of another hand-in is known
-        answers.short(HAND_INS["right"])
+        short("right")
+
+
+def test_many_answers_come_from_several_processes(lab: Lab, tmp_path: Path) -> None:
+    wanted = [Wanted(tiny_lab.doing(three=f"return {n} * x")) for n in range(answers.FEW + 1)]
+    plan = collect(lab.folder)
+    many = Answers(plan, Recording(tmp_path / "many"), jobs=2).short(wanted, what="answers")
+    alone = Answers(plan, Recording(tmp_path / "alone"), jobs=1).short(wanted, what="answers")
+    digests = [
+        [[s.digest for items in one.items.values() for s in items.values()] for one in found]
+        for found in (alone, many)
+    ]
+    assert digests[0] == digests[1]
+    assert len({str(one) for one in alone}) == len(wanted)
 
 
 def test_proofs_of_other_labs_are_left_out(monkeypatch: Any) -> None:

@@ -16,9 +16,9 @@ from autograder.diagnosis.misconceptions import apply, load
 from labs.given.config import Qwen3Config
 
 FOLDER = Path(__file__).parents[2] / "solutions" / "lab2_qwen3_block"
-CATALOGUE = load(FOLDER / "misconceptions.toml")
-BY_ID = {entry.id: entry for entry in CATALOGUE.entries}
 SOURCES = {f: (FOLDER / f).read_text(encoding="utf-8") for f in ("attention.py", "mlp.py")}
+CATALOGUE = load(FOLDER / "misconceptions.toml", SOURCES)
+BY_ID = {entry.id: entry for entry in CATALOGUE.entries}
 
 # Every size differs from every other (hidden // heads too), heads * head_dim is not hidden, eps
 # is not the default.

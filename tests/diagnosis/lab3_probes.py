@@ -18,9 +18,9 @@ from tests.diagnosis.lab2_probes import execute, numbers, same
 __all__ = ["BY_ID", "CATALOGUE", "PROBES", "SOURCES", "alike", "observe"]
 
 FOLDER = Path(__file__).parents[2] / "solutions" / "lab3_kv_cache"
-CATALOGUE = load(FOLDER / "misconceptions.toml")
-BY_ID = {entry.id: entry for entry in CATALOGUE.entries}
 SOURCES = {f: (FOLDER / f).read_text(encoding="utf-8") for f in ("attention.py", "mlp.py")}
+CATALOGUE = load(FOLDER / "misconceptions.toml", SOURCES)
+BY_ID = {entry.id: entry for entry in CATALOGUE.entries}
 BATCH, SEQ, DIM, HEADS, KV_HEADS, SIZE, ROOM = 3, 11, 44, 6, 2, 16, 13
 PIECES = (5, 3, 2, 1)
 Probe = tuple[str, Callable[[], Any]]

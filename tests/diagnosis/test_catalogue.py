@@ -14,7 +14,6 @@ from autograder.diagnosis.misconceptions import Catalogue, MisconceptionError, S
 ENTRY = '''
 [[misconception]]
 id = "one"
-source_ids = ["K05"]
 group = "causal mask"
 class = "one"
 file = "attention.py"
@@ -26,16 +25,14 @@ sees.zh = "现象"
 hint.en = "a hint"
 hint.zh = "提示"
 source = "https://example.org/1"
-[[misconception.patch]]
 old = """triu(1)"""
 new = """triu(2)"""
 '''
 SECTION = """
 [[section]]
-group = "causal mask"
+groups = ["causal mask"]
 title.en = "a title"
 title.zh = "标题"
-anchor = "a-title"
 """
 CLASS = """
 [[class]]
@@ -70,10 +67,26 @@ def test_an_entry_is_read(tmp_path: Path) -> None:
     assert [(p.old, p.new) for p in one.patches] == [("triu(1)", "triu(2)")]
 
 
-def test_source_may_be_left_out_and_new_be_empty(tmp_path: Path) -> None:
-    text = FILE.replace('source = "https://example.org/1"\n', "").replace("triu(2)", "")
-    (one,) = read(tmp_path, text).entries
-    assert (one.source, one.patches[0].new) == ("", "")
+def test_what_can_be_derived_may_be_left_out_and_new_be_empty(tmp_path: Path) -> None:
+    left_out = r"(?m)^(class|file|families|sees\.\w+|source) = .*\n"
+    (one,) = read(tmp_path, re.sub(left_out, "", FILE).replace("triu(2)", "")).entries
+    assert (one.class_name, one.file, one.families, one.source) == ("one", "", (), "")
+    assert (one.sees, one.patches[0].new) == (Text("", ""), "")
+    sources = {"attention.py": "a triu(1) b", "mlp.py": "c"}
+    assert apply(one, sources) == {"attention.py": "a  b", "mlp.py": "c"}
+    for text, told in (("c", "no file of the solution"), ("triu(1)", "fits 2 files")):
+        with pytest.raises(MisconceptionError, match=f"entry one: file: patch 1.*{told}"):
+            apply(one, {"attention.py": text, "mlp.py": text})
+    path = tmp_path / "misconceptions.toml"
+    assert load(path, sources).entries[0].file == "attention.py"
+
+
+def test_several_patches_are_applied_in_their_order(tmp_path: Path) -> None:
+    patches = "".join(
+        f'[[misconception.patch]]\nold = "{old}"\nnew = "{new}"\n' for old, new in ("ab", "bc")
+    )
+    text = ENTRY[: ENTRY.index("old =")] + patches + SECTION
+    assert apply(read(tmp_path, text).entries[0], {"attention.py": "a"}) == {"attention.py": "c"}
 
 
 @pytest.mark.parametrize(
@@ -82,27 +95,27 @@ def test_source_may_be_left_out_and_new_be_empty(tmp_path: Path) -> None:
         ('id = "one"\n', "", ["entry number 1", "id", "missing"]),
         ('id = "one"', "id = 3", ["entry number 1", "id", "kind str"]),
         ('id = "one"', 'id = " "', ["entry  ", "id", "empty"]),
-        ('group = "causal mask"', 'group = "mask"', ["entry one", "group", "'mask'", "softmax"]),
+        ('group = "causal mask"\n', "", ["entry one", "group", "missing"]),
+        ('group = "causal mask"', 'group = "mask"', ["section number 1", "groups", "causal mask"]),
         ('["causal mask"]', '["causal"]', ["entry one", "families", "'causal'", "GQA"]),
         ('["causal mask"]', "[]", ["entry one", "families", "at least one"]),
-        ('["K05"]', '"K05"', ["entry one", "source_ids", "list"]),
         ('name.zh = "名字"\n', "", ["entry one", "name", "exactly en and zh"]),
         ('sees.zh = "现象"', 'sees.zh = " "', ["entry one", "sees", "zh", "not be empty"]),
         ('file = "attention.py"', 'fil = "attention.py"', ["entry one", "fil", "unknown"]),
-        ("[[misconception.patch]]", "[misconception.patch]", ["entry one", "patch", "[[…patch]]"]),
-        ('old = """triu(1)"""\n', "", ["entry one", "patch 1", "old", "missing"]),
-        ("triu(2)", "triu(1)", ["entry one", "patch 1", "new", "differ from old"]),
-        ('new = """triu(2)"""', "", ["entry one", "patch 1", "new"]),
+        ("old =", "[misconception.patch]\nold =", ["entry one", "patch", "[[…patch]]"]),
+        ("old =", "patch = []\nold =", ["entry one", "patch", "every old and new"]),
+        ('old = """triu(1)"""\n', "", ["entry one", "old", "missing"]),
+        ("triu(2)", "triu(1)", ["entry one", "new", "differ from old"]),
+        ('new = """triu(2)"""', "", ["entry one", "new"]),
+        ("old =", "[[misconception.patch]]\nold = 3\n# ", ["entry one", "patch 1", "old"]),
         ("[[misconception]]", "[[misconceptions]]", ["top level", "misconceptions", "unknown"]),
         ('id = "one"', "id = ", ["line 3"]),
-        ('anchor = "a-title"\n', "", ["section causal mask", "anchor", "missing"]),
-        ('title.zh = "标题"\n', "", ["section causal mask", "title", "exactly en and zh"]),
-        (SECTION, "", ["group causal mask", "expected a [[section]]"]),
-        (SECTION, SECTION * 2, ["section causal mask", "group", "stands twice"]),
-        (SECTION, SECTION.replace("causal mask", "masks"), ["section masks", "group", "'masks'"]),
-        (SECTION, SECTION + SECTION.replace("causal mask", "GQA"), ["section GQA", "no entry"]),
+        ('title.zh = "标题"\n', "", ["section number 1", "title", "exactly en and zh"]),
+        (SECTION, "", ["group causal mask", "expected in a [[section]]"]),
+        (SECTION, SECTION * 2, ["section number 2", "groups", "stands twice"]),
+        (SECTION, SECTION + SECTION.replace("causal mask", "x"), ["section number 2", "no entry"]),
         (SECTION, SECTION + CLASS, ["class both", "id", "at least two entries"]),
-        (SECTION, SECTION + "[section.x]", ["section causal mask", "x", "unknown"]),
+        (SECTION, SECTION + "[section.x]", ["section number 1", "x", "unknown"]),
     ],
 )
 def test_errors_name_entry_and_key(tmp_path: Path, old: str, new: str, told: list[str]) -> None:
@@ -124,7 +137,7 @@ def test_an_empty_or_absent_list_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MisconceptionError, match="misconception: must hold at least one"):
         read(tmp_path, "misconception = []")
     with pytest.raises(MisconceptionError, match="entry one: patch: must hold at least one"):
-        read(tmp_path, FILE[: FILE.index("[[misconception.patch]]")] + "patch = []")
+        read(tmp_path, FILE[: FILE.index("old =")] + "patch = []")
     with pytest.raises(MisconceptionError, match=r"none\.toml"):
         load(tmp_path / "none.toml")
 

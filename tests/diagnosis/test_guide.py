@@ -30,7 +30,7 @@ def test_the_entry_of_the_guide_can_be_added_and_is_a_mistake_of_its_own(tmp_pat
         (FOLDER / "misconceptions.toml").read_text(encoding="utf-8") + "\n" + ENTRY,
         encoding="utf-8",
     )
-    added = load(path).entries[-1]
+    added = load(path, SOURCES).entries[-1]
     assert added.id not in BY_ID
     seen = observe_text(added.file, apply(added, SOURCES)[added.file])
     assert not alike(seen, observe(added.file, None))

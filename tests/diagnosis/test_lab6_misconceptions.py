@@ -11,9 +11,9 @@ from autograder.diagnosis import bank
 from autograder.diagnosis.misconceptions import apply, load
 
 PLACE = LabSources.find("6")
-CATALOGUE = load(PLACE.misconceptions)
-BY_ID = {entry.id: entry for entry in CATALOGUE.entries}
 SOURCES = {f: (PLACE.solution / f).read_text(encoding="utf-8") for f in PLACE.lab.files}
+CATALOGUE = load(PLACE.misconceptions, SOURCES)
+BY_ID = {entry.id: entry for entry in CATALOGUE.entries}
 BANK = bank.load(PLACE.fingerprints)
 
 

@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from autograder.authoring.styles import texts_of
 from autograder.checks.plan import CheckCase, Plan
 from autograder.course import labfile
 from autograder.course.messages import render
@@ -25,7 +26,6 @@ from tests.hand_ins import grade, hand_in
 from tests.judge.test_judging_is_bounded import CASE, LAB
 from tests.report import classes
 from tests.styles import solutions
-from tests.styles.overlay import texts_of
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 NAMES = {3: "lab3_kv_cache", 6: "lab6_flash_moe"}

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
+from autograder.authoring.styles import texts_of
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
 from autograder.judge import marks, names
 from tests.proof.subject import Subject, each_lab
-from tests.styles.overlay import texts_of
 
 LAB = labfile.load(labfile.find_lab("1"))
 LAB6 = labfile.load(labfile.find_lab("6"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from autograder.authoring.recording import FOLDER, RecordedEngine, with_needs
+from autograder.authoring.answers import with_needs
+from autograder.authoring.recording import FOLDER, RecordedEngine
 from autograder.course.records import HandIn, Lab, Outcome
 from autograder.grading.hidden_cases import hidden_cases
 from tests.mutation.mutants import Mutant

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from autograder.authoring.styles import texts_of
 from autograder.course import labfile
 from autograder.course.score import points_of
 from autograder.diagnosis import misconceptions
@@ -11,7 +12,6 @@ from tests.proof import other
 from tests.proof.combined import Judge, drawn, share
 from tests.proof.naming import hits, unnamed, wrongly_named
 from tests.proof.subject import SUBJECTS, Subject, end_engines
-from tests.styles.overlay import texts_of
 
 PAIRS, TRIPLES = 300, 200
 
@@ -48,7 +48,7 @@ def _singles(subject: Subject) -> list[str]:
     records = subject.grade(wrong)
     true = {name: {entry.class_name} for name, entry in entries.items()}
     families = {n: {subject.family[c] for c in subject.lost(h)} for n, h in records.items()}
-    caught = [n for n, entry in entries.items() if families[n] & set(entry.families)]
+    caught = [n for n, e in entries.items() if families[n] & (set(e.families) or families[n])]
     missing = unnamed(true, records)
     faults = [f"{name}: not caught" for name in sorted(entries.keys() - set(caught))]
     faults += [f"{name}: not named" for name in missing]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from autograder.authoring.answers import together, traces_of
 from autograder.authoring.place import LabSources
-from autograder.authoring.recording import together, traces_of
 from autograder.checks.plan import Plan, collect
 from autograder.course.records import Finding, HandIn, Outcome
 from autograder.diagnosis import bank as banks

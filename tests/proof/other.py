@@ -29,7 +29,8 @@ class OtherMistake:
 
 def listed() -> dict[str, Entry]:
     """The misconceptions of lab 2 by id."""
-    return {e.id: e for e in misconceptions.load(SOLUTION / "misconceptions.toml").entries}
+    path = SOLUTION / "misconceptions.toml"
+    return {e.id: e for e in misconceptions.load(path, read(SOLUTION)).entries}
 
 
 def read(folder: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.authoring import styles
 from autograder.authoring.recording import FOLDER, RecordedEngine
 from autograder.course import labfile
 from autograder.course.records import HandIn, Lab, Outcome
@@ -44,8 +45,7 @@ class Subject:
     @property
     def styles(self) -> list[Path]:
         """Folders of right solutions in other styles."""
-        name = self.lab.name.split("_")[0]
-        return sorted({p.parent for p in labfile.ROOT.glob(f"tests/styles/{name}/*/*.py")})
+        return styles.folders(self.lab.name)
 
     @property
     def forbidden_styles(self) -> set[str]:
@@ -56,7 +56,7 @@ class Subject:
     def mistakes(self) -> tuple[Entry, ...]:
         """All known mistakes."""
         path = labfile.SOLUTIONS / self.lab.name / "misconceptions.toml"
-        return misconceptions.load(path).entries
+        return misconceptions.load(path, self.sources).entries
 
     @cached_property
     def family(self) -> dict[str, str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from autograder.authoring.styles import texts_of
 from autograder.course.records import CheckResult, Outcome
 from autograder.course.score import points_of
 from tests.proof.subject import SUBJECTS
-from tests.styles.overlay import texts_of
 
 SUBJECT = SUBJECTS["lab3"]
 NUMPY = """class Hidden(nn.Linear):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from autograder.authoring.styles import texts_of
 from autograder.course.messages import render
 from autograder.course.records import CheckResult, HandIn, Outcome
 from autograder.course.score import points_of
 from tests.proof.subject import SUBJECTS
-from tests.styles.overlay import texts_of
 
 SUBJECT = SUBJECTS["lab6"]
 COUNTED = {"test_flash_growth", "test_flash_skips"}

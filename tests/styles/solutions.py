@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from autograder.authoring.styles import text_of
 from autograder.course.labfile import SOLUTIONS as SOLUTIONS
-from tests.styles.overlay import text_of
 
 STYLES = Path(__file__).parent
 

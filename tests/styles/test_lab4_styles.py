@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from autograder.authoring.styles import texts_of
 from autograder.course import labfile
 from tests.proof.subject import SUBJECTS
 from tests.styles import solutions
-from tests.styles.overlay import texts_of
 
 STYLES = solutions.styles("lab4")
 SUBJECT = SUBJECTS["lab4"]

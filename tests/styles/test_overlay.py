@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.styles.overlay import MARKER, SOLUTIONS, composed, text_of, texts_of
+from autograder.authoring.styles import MARKER, SOLUTIONS, composed, text_of, texts_of
 from tests.styles.solutions import STYLES
 
 SOLUTION = '''"""The solution."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -53,12 +54,20 @@ def test_attention_runs(student: Student, case: Case) -> None:
         expect_shape(result, case["y"].shape, case)
 
 
-@cases("attention_lookup")
-def test_attention_lookup(student: Student, case: Case) -> None:
-    """A query that equals one key gets the value of that key.
+@checks("""
+    test_attention_lookup: attention_lookup
+        A query that equals one key gets the value of that key.
+        与某个键相同的查询得到该键对应的值。
 
-    与某个键相同的查询得到该键对应的值。
-    """
+    test_attention_parity: attention_core
+        The numbers are right.
+        数值正确。
+
+    test_attention_additive: attention_additive
+        An additive mask is added to the scores, after scaling.
+        加性掩码在缩放之后加到分数上。
+    """)
+def _expect_parity(student: Student, case: Case) -> None:
     expect_close(_attend(student, case), case["y"], case)
 
 
@@ -94,15 +103,6 @@ def test_attention_scale(student: Student, case: Case) -> None:
         "特征数变为四倍时，除数应变为两倍：分数是 q k^T / sqrt(d)。",
     )
     expect_same(wide, plain, case, why)
-
-
-@cases("attention_core")
-def test_attention_parity(student: Student, case: Case) -> None:
-    """The numbers are right.
-
-    数值正确。
-    """
-    expect_close(_attend(student, case), case["y"], case)
 
 
 @cases("attention_hidden")
@@ -145,15 +145,6 @@ def test_attention_removed(student: Student, case: Case) -> None:
     expect_same(masked, without, case, why)
     want = Tensor.of(expect_shape(without, case["y"].shape, case).array[..., :1, :])
     expect_same(single, want, case, why, Text("the output of a single query", "单个查询的输出"))
-
-
-@cases("attention_additive")
-def test_attention_additive(student: Student, case: Case) -> None:
-    """An additive mask is added to the scores, after scaling.
-
-    加性掩码在缩放之后加到分数上。
-    """
-    expect_close(_attend(student, case), case["y"], case)
 
 
 @cases("attention_broadcast")
@@ -203,6 +194,15 @@ def test_attention_large(student: Student, case: Case) -> None:
     expect_close(_attend(student, case), case["y"], case, limit=COARSE)
 
 
+@checks("""
+    test_attention_bfloat16: attention_bfloat16
+        bfloat16 in, bfloat16 out.
+        输入 bfloat16，输出 bfloat16。
+
+    test_attention_float16: attention_float16
+        float16 in, float16 out, with either kind of mask.
+        输入 float16，输出 float16，两种掩码都可以。
+    """)
 def _expect_narrow(student: Student, case: Case) -> None:
     tensors = [case[name] for name in "qkv"]
     wide = [widened(tensor) for tensor in tensors]
@@ -218,24 +218,6 @@ def _expect_narrow(student: Student, case: Case) -> None:
     ]
     for narrow, plain, what in results:
         expect_alike(narrow, plain, case, what)
-
-
-@cases("attention_bfloat16")
-def test_attention_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out.
-
-    输入 bfloat16，输出 bfloat16。
-    """
-    _expect_narrow(student, case)
-
-
-@cases("attention_float16")
-def test_attention_float16(student: Student, case: Case) -> None:
-    """float16 in, float16 out, with either kind of mask.
-
-    输入 float16，输出 float16，两种掩码都可以。
-    """
-    _expect_narrow(student, case)
 
 
 @cases("attention_additive", "attention_hidden")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -40,21 +41,16 @@ def test_silu_runs(student: Student, case: Case) -> None:
     expect_shape(result, case["x"].shape, case)
 
 
-@cases("silu_curve")
-def test_silu_values(student: Student, case: Case) -> None:
-    """It is x times the sigmoid of x.
+@checks("""
+    test_silu_values: silu_curve
+        It is x times the sigmoid of x.
+        等于 x 乘以 x 的 sigmoid。
 
-    等于 x 乘以 x 的 sigmoid。
-    """
-    expect_close(student.call("mlp.silu", case["x"]), case["y"], case)
-
-
-@cases("silu_far")
-def test_silu_far(student: Student, case: Case) -> None:
-    """Far from 0 it is x or 0, never NaN.
-
-    远离 0 时等于 x 或 0，不会是 NaN。
-    """
+    test_silu_far: silu_far
+        Far from 0 it is x or 0, never NaN.
+        远离 0 时等于 x 或 0，不会是 NaN。
+    """)
+def _expect_silu(student: Student, case: Case) -> None:
     expect_close(student.call("mlp.silu", case["x"]), case["y"], case)
 
 
@@ -67,6 +63,19 @@ def test_silu_dtype(student: Student, case: Case) -> None:
     expect_kept(student, case, "mlp.silu")
 
 
+@checks("""
+    test_feed_forward_gate: feed_forward_open
+        An open gate lets its up feature through, a closed one nothing.
+        门打开时，对应的 up 特征通过；门关闭时，什么都不通过。
+
+    test_feed_forward_activation: feed_forward_curve
+        The activation of the gate is SiLU.
+        门的激活函数是 SiLU。
+
+    test_feed_forward_parity: feed_forward_core
+        The numbers equal those of Hugging Face's Qwen3MLP.
+        数值与 Hugging Face 的 Qwen3MLP 一致。
+    """)
 def _expect_parity(student: Student, case: Case) -> None:
     expect_close(made(student, NAME, case)(case["x"]), case["y"], case)
 
@@ -88,33 +97,6 @@ def test_feed_forward_loads(student: Student, case: Case) -> None:
     权重按名称加载，不缺少也不多余。
     """
     expect_shape(made(student, NAME, case)(case["x"]), case["x"].shape, case)
-
-
-@cases("feed_forward_open")
-def test_feed_forward_gate(student: Student, case: Case) -> None:
-    """An open gate lets its up feature through, a closed one nothing.
-
-    门打开时，对应的 up 特征通过；门关闭时，什么都不通过。
-    """
-    _expect_parity(student, case)
-
-
-@cases("feed_forward_curve")
-def test_feed_forward_activation(student: Student, case: Case) -> None:
-    """The activation of the gate is SiLU.
-
-    门的激活函数是 SiLU。
-    """
-    _expect_parity(student, case)
-
-
-@cases("feed_forward_core")
-def test_feed_forward_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of Hugging Face's Qwen3MLP.
-
-    数值与 Hugging Face 的 Qwen3MLP 一致。
-    """
-    _expect_parity(student, case)
 
 
 @cases("feed_forward_core")

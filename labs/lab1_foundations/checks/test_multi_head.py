@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -31,6 +32,15 @@ from labs.lab1_foundations.checks.calls import (
 NAME = "attention.MultiHeadAttention"
 
 
+@checks("""
+    test_multi_head_single_token: multi_head_token
+        A single token attends to itself: v_proj, then o_proj.
+        单个 token 只关注自己：先 v_proj，再 o_proj。
+
+    test_multi_head_lookup: multi_head_lookup
+        Every head looks up its own tokens, and the heads are joined in order.
+        每个头各自查找 token，各头按顺序拼接。
+    """)
 def _expect_parity(student: Student, case: Case) -> None:
     given = {"mask": case["mask"]} if "mask" in case.tensors else {}
     expect_close(made(student, NAME, case)(case["x"], **given), case["y"], case)
@@ -54,24 +64,6 @@ def test_multi_head_loads(student: Student, case: Case) -> None:
     权重按名称加载，不缺少也不多余。
     """
     expect_shape(made(student, NAME, case)(case["x"]), case["x"].shape, case)
-
-
-@cases("multi_head_token")
-def test_multi_head_single_token(student: Student, case: Case) -> None:
-    """A single token attends to itself: v_proj, then o_proj.
-
-    单个 token 只关注自己：先 v_proj，再 o_proj。
-    """
-    _expect_parity(student, case)
-
-
-@cases("multi_head_lookup")
-def test_multi_head_lookup(student: Student, case: Case) -> None:
-    """Every head looks up its own tokens, and the heads are joined in order.
-
-    每个头各自查找 token，各头按顺序拼接。
-    """
-    _expect_parity(student, case)
 
 
 @cases("multi_head_causal")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -43,26 +44,66 @@ NEW_SHIFTED = Text(
 ALONE = Text("every token is normed by itself.", "每个 token 单独归一化。")
 
 
-def _expect_runs(student: Student, case: Case, name: str) -> None:
-    module = made(student, name, case, loaded=False)
+def _name(case: Case) -> str:
+    return RMS if case.recipe.startswith("rms_norm") else LAYER
+
+
+@checks("""
+    test_layer_norm_runs: layer_norm_core
+        It runs and keeps the shape.
+        能运行，并保持形状不变。
+
+    test_rms_norm_runs: rms_norm_core
+        It runs and keeps the shape.
+        能运行，并保持形状不变。
+    """)
+def _expect_runs(student: Student, case: Case) -> None:
+    module = made(student, _name(case), case, loaded=False)
     # Written down here, so that a forbidden function is seen however it was reached.
     expect_shape(student.call(module, case["x"], operators=True), case["x"].shape, case)
 
 
-def _expect_loads(student: Student, case: Case, name: str) -> None:
-    module = made(student, name, case)
+@checks("""
+    test_layer_norm_loads: layer_norm_core
+        It has a weight and a bias, both [size], and nothing else.
+        有 weight 和 bias，形状都是 [size]，没有其他参数。
+
+    test_rms_norm_loads: rms_norm_core
+        It has a weight, [size], and nothing else.
+        只有一个 weight，形状为 [size]，没有其他参数。
+    """)
+def _expect_loads(student: Student, case: Case) -> None:
+    module = made(student, _name(case), case)
     expect_shape(module(case["x"]), case["x"].shape, case)
     for weight in case.weights:
         expect_parameter(student, module, weight, case)
 
 
-def _expect_parity(student: Student, case: Case, name: str) -> None:
-    expect_close(made(student, name, case)(case["x"]), case["y"], case)
+@checks("""
+    test_layer_norm_statistics: layer_norm_plain
+        Every token gets the mean 0 and the variance 1.
+        每个 token 的均值变为 0，方差变为 1。
+
+    test_rms_norm_statistics: rms_norm_plain
+        Every token gets the root mean square 1; its mean is left alone.
+        每个 token 的均方根变为 1，不减去均值。
+    """)
+def _expect_parity(student: Student, case: Case) -> None:
+    expect_close(made(student, _name(case), case)(case["x"]), case["y"], case)
 
 
-def _expect_eps(student: Student, case: Case, name: str) -> None:
+@checks("""
+    test_layer_norm_eps: layer_norm_tiny
+        The eps that is given stands under the root, beside the variance.
+        给定的 eps 与方差相加，位于根号之内。
+
+    test_rms_norm_eps: rms_norm_tiny
+        The eps that is given stands under the root, beside the mean square.
+        给定的 eps 与均方相加，位于根号之内。
+    """)
+def _expect_eps(student: Student, case: Case) -> None:
     """eps has the unit of a square, and it matters, which any kind of norm has; then how much."""
-    ten = Tensor.of(case["x"].array * np.float32(10))
+    name, ten = _name(case), Tensor.of(case["x"].array * np.float32(10))
     # All are made before one is called: eps belongs to a module, and not to its class.
     modules = [made(student, name, case, eps_times=times) for times in (1.0, 100.0, 9.0)]
     before, scaled, more = (m(x) for m, x in zip(modules, (case["x"], ten, case["x"]), strict=True))
@@ -86,9 +127,18 @@ def _expect_eps(student: Student, case: Case, name: str) -> None:
     expect_same(unsaid, said, case, why)
 
 
-def _expect_alone(student: Student, case: Case, name: str) -> None:
+@checks("""
+    test_layer_norm_tokens: layer_norm_core
+        Every token is normed by itself, in any shape [..., size].
+        每个 token 单独归一化，形状 [..., size] 任意。
+
+    test_rms_norm_tokens: rms_norm_core
+        Every token is normed by itself, in any shape [..., size].
+        每个 token 单独归一化，形状 [..., size] 任意。
+    """)
+def _expect_alone(student: Student, case: Case) -> None:
     """Other tokens do not matter, and a token alone, [size], is a token."""
-    module, last = made(student, name, case), (-1, -1)
+    module, last = made(student, _name(case), case), (-1, -1)
     before = module(case["x"])
     others = (slice(None), slice(0, -1))
     after = module(changed_at(case["x"], others))
@@ -101,12 +151,21 @@ def _expect_alone(student: Student, case: Case, name: str) -> None:
     expect_same(strided, whole, case, STRIDES)
 
 
-def _expect_affine(student: Student, case: Case, name: str, why: Text, new: Text) -> None:
+@checks("""
+    test_layer_norm_affine: layer_norm_core
+        The weight starts at 1 and scales, then the bias, which starts at 0, shifts.
+        weight 初始为 1，先用它缩放；bias 初始为 0，再用它平移。
+
+    test_rms_norm_affine: rms_norm_core
+        The weight starts at 1 and scales, feature by feature.
+        weight 初始为 1，逐特征缩放。
+    """)
+def _expect_affine(student: Student, case: Case) -> None:
     """The student's own result with the weights 1 (and 0), scaled (and shifted) by us.
 
     A module as it is made, without any weights loaded, gives that result, too.
     """
-    size = case["size"]
+    name, size = _name(case), case["size"]
     plain = {"weight": Tensor.of(np.ones(size, np.float32))}
     bias = case.weights.get("bias")
     if bias is not None:
@@ -116,68 +175,23 @@ def _expect_affine(student: Student, case: Case, name: str, why: Text, new: Text
     fresh = made(student, name, case, loaded=False)(case["x"])
     array = expect_shape(normed, case["y"].shape, case).array.astype(np.float64)
     want = array * case.weights["weight"].array + (0 if bias is None else bias.array)
-    expect_same(scaled, Tensor.of(want), case, why)
-    expect_same(fresh, normed, case, new)
+    expect_same(scaled, Tensor.of(want), case, AFFINE if bias is None else SHIFTED)
+    expect_same(fresh, normed, case, NEW if bias is None else NEW_SHIFTED)
 
 
-def _expect_half(student: Student, case: Case, name: str) -> None:
-    narrow = made(student, name, case)(case["x"])
-    plain = made(student, name, case, wide=True)(widened(case["x"]))
+@checks("""
+    test_layer_norm_float16: layer_norm_float16
+        float16 inputs of 20,000 neither overflow nor lose digits.
+        float16 输入达 20,000 时既不溢出，也不丢失精度。
+
+    test_rms_norm_float16: rms_norm_float16
+        float16 inputs of 300 do not overflow.
+        float16 输入达 300 时不会溢出。
+    """)
+def _expect_half(student: Student, case: Case) -> None:
+    narrow = made(student, _name(case), case)(case["x"])
+    plain = made(student, _name(case), case, wide=True)(widened(case["x"]))
     expect_alike(narrow, plain, case)
-
-
-@cases("layer_norm_core")
-def test_layer_norm_runs(student: Student, case: Case) -> None:
-    """It runs and keeps the shape.
-
-    能运行，并保持形状不变。
-    """
-    _expect_runs(student, case, LAYER)
-
-
-@cases("layer_norm_core")
-def test_layer_norm_loads(student: Student, case: Case) -> None:
-    """It has a weight and a bias, both [size], and nothing else.
-
-    有 weight 和 bias，形状都是 [size]，没有其他参数。
-    """
-    _expect_loads(student, case, LAYER)
-
-
-@cases("layer_norm_plain")
-def test_layer_norm_statistics(student: Student, case: Case) -> None:
-    """Every token gets the mean 0 and the variance 1.
-
-    每个 token 的均值变为 0，方差变为 1。
-    """
-    _expect_parity(student, case, LAYER)
-
-
-@cases("layer_norm_core")
-def test_layer_norm_affine(student: Student, case: Case) -> None:
-    """The weight starts at 1 and scales, then the bias, which starts at 0, shifts.
-
-    weight 初始为 1，先用它缩放；bias 初始为 0，再用它平移。
-    """
-    _expect_affine(student, case, LAYER, SHIFTED, NEW_SHIFTED)
-
-
-@cases("layer_norm_core")
-def test_layer_norm_tokens(student: Student, case: Case) -> None:
-    """Every token is normed by itself, in any shape [..., size].
-
-    每个 token 单独归一化，形状 [..., size] 任意。
-    """
-    _expect_alone(student, case, LAYER)
-
-
-@cases("layer_norm_tiny")
-def test_layer_norm_eps(student: Student, case: Case) -> None:
-    """The eps that is given stands under the root, beside the variance.
-
-    给定的 eps 与方差相加，位于根号之内。
-    """
-    _expect_eps(student, case, LAYER)
 
 
 @cases("layer_norm_core")
@@ -196,91 +210,14 @@ def test_layer_norm_offset(student: Student, case: Case) -> None:
     expect_same(after, before, case, why, limit=1e-3)
 
 
-@cases("layer_norm_float16")
-def test_layer_norm_float16(student: Student, case: Case) -> None:
-    """float16 inputs of 20,000 neither overflow nor lose digits.
+@checks("""
+    test_layer_norm_dtype: layer_norm_bfloat16
+        bfloat16 in, bfloat16 out, and the input stays as it is.
+        输入 bfloat16，输出 bfloat16，且不修改输入。
 
-    float16 输入达 20,000 时既不溢出，也不丢失精度。
-    """
-    _expect_half(student, case, LAYER)
-
-
-@cases("layer_norm_bfloat16")
-def test_layer_norm_dtype(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out, and the input stays as it is.
-
-    输入 bfloat16，输出 bfloat16，且不修改输入。
-    """
-    expect_kept(student, case, LAYER)
-
-
-@cases("rms_norm_core")
-def test_rms_norm_runs(student: Student, case: Case) -> None:
-    """It runs and keeps the shape.
-
-    能运行，并保持形状不变。
-    """
-    _expect_runs(student, case, RMS)
-
-
-@cases("rms_norm_core")
-def test_rms_norm_loads(student: Student, case: Case) -> None:
-    """It has a weight, [size], and nothing else.
-
-    只有一个 weight，形状为 [size]，没有其他参数。
-    """
-    _expect_loads(student, case, RMS)
-
-
-@cases("rms_norm_plain")
-def test_rms_norm_statistics(student: Student, case: Case) -> None:
-    """Every token gets the root mean square 1; its mean is left alone.
-
-    每个 token 的均方根变为 1，不减去均值。
-    """
-    _expect_parity(student, case, RMS)
-
-
-@cases("rms_norm_core")
-def test_rms_norm_affine(student: Student, case: Case) -> None:
-    """The weight starts at 1 and scales, feature by feature.
-
-    weight 初始为 1，逐特征缩放。
-    """
-    _expect_affine(student, case, RMS, AFFINE, NEW)
-
-
-@cases("rms_norm_core")
-def test_rms_norm_tokens(student: Student, case: Case) -> None:
-    """Every token is normed by itself, in any shape [..., size].
-
-    每个 token 单独归一化，形状 [..., size] 任意。
-    """
-    _expect_alone(student, case, RMS)
-
-
-@cases("rms_norm_tiny")
-def test_rms_norm_eps(student: Student, case: Case) -> None:
-    """The eps that is given stands under the root, beside the mean square.
-
-    给定的 eps 与均方相加，位于根号之内。
-    """
-    _expect_eps(student, case, RMS)
-
-
-@cases("rms_norm_float16")
-def test_rms_norm_float16(student: Student, case: Case) -> None:
-    """float16 inputs of 300 do not overflow.
-
-    float16 输入达 300 时不会溢出。
-    """
-    _expect_half(student, case, RMS)
-
-
-@cases("rms_norm_bfloat16")
-def test_rms_norm_dtype(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out, and the input stays as it is.
-
-    输入 bfloat16，输出 bfloat16，且不修改输入。
-    """
-    expect_kept(student, case, RMS)
+    test_rms_norm_dtype: rms_norm_bfloat16
+        bfloat16 in, bfloat16 out, and the input stays as it is.
+        输入 bfloat16，输出 bfloat16，且不修改输入。
+    """)
+def _expect_kept(student: Student, case: Case) -> None:
+    expect_kept(student, case, _name(case))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import cases, expect_close, expect_dtype, expect_shape
 from autograder.course.records import Text
 from autograder.reference.cases import Case
@@ -22,12 +23,16 @@ def test_softmax_runs(student: Student, case: Case) -> None:
     expect_shape(result, case["x"].shape, case)
 
 
-@cases("softmax_last")
-def test_softmax_values(student: Student, case: Case) -> None:
-    """Along the last axis the weights are exp(x) over its sum.
+@checks("""
+    test_softmax_values: softmax_last
+        Along the last axis the weights are exp(x) over its sum.
+        沿最后一个轴，权重等于 exp(x) 除以其总和。
 
-    沿最后一个轴，权重等于 exp(x) 除以其总和。
-    """
+    test_softmax_blocked: softmax_blocked
+        A logit of -inf gets the weight 0.
+        logit 为 -inf 时权重为 0。
+    """)
+def _expect_softmax(student: Student, case: Case) -> None:
     expect_close(student.call("attention.softmax", case["x"], -1), case["y"], case)
 
 
@@ -54,15 +59,6 @@ def test_softmax_large(student: Student, case: Case) -> None:
     """
     result = student.call("attention.softmax", case["x"], -1)
     expect_close(result, case["y"], case, limit=COARSE)
-
-
-@cases("softmax_blocked")
-def test_softmax_blocked(student: Student, case: Case) -> None:
-    """A logit of -inf gets the weight 0.
-
-    logit 为 -inf 时权重为 0。
-    """
-    expect_close(student.call("attention.softmax", case["x"], -1), case["y"], case)
 
 
 @cases("softmax_bfloat16", "softmax_float16", "softmax_blocked")
@@ -94,28 +90,18 @@ def test_mask_dtype(student: Student, case: Case) -> None:
     expect_dtype(result, "bool", case, MASK)
 
 
-@cases("mask_square")
-def test_mask_square(student: Student, case: Case) -> None:
-    """With as many queries as keys, each sees itself and everything before it.
+@checks("""
+    test_mask_square: mask_square
+        With as many queries as keys, each sees itself and everything before it.
+        查询与键一样多时，每个查询看到自己及之前的一切。
 
-    查询与键一样多时，每个查询看到自己及之前的一切。
-    """
-    expect_sees(student.call("attention.causal_mask", case["q_len"], case["kv_len"]), case)
+    test_mask_rectangular: mask_rectangular mask_long
+        With fewer queries than keys, the last query still sees the last key.
+        查询少于键时，最后一个查询仍能看到最后一个键。
 
-
-@cases("mask_rectangular", "mask_long")
-def test_mask_rectangular(student: Student, case: Case) -> None:
-    """With fewer queries than keys, the last query still sees the last key.
-
-    查询少于键时，最后一个查询仍能看到最后一个键。
-    """
-    expect_sees(student.call("attention.causal_mask", case["q_len"], case["kv_len"]), case)
-
-
-@cases("mask_single")
-def test_mask_single(student: Student, case: Case) -> None:
-    """A single query, the newest token, sees every key.
-
-    只有一个查询（最新的 token）时，它看到所有的键。
-    """
+    test_mask_single: mask_single
+        A single query, the newest token, sees every key.
+        只有一个查询（最新的 token）时，它看到所有的键。
+    """)
+def _expect_mask(student: Student, case: Case) -> None:
     expect_sees(student.call("attention.causal_mask", case["q_len"], case["kv_len"]), case)

@@ -10,7 +10,7 @@ from autograder.reference.cases import Case
 from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks import test_attention, test_attention_parity
-from labs.lab2_qwen3_block.checks.attention_calls import attention_of
+from labs.lab2_qwen3_block.checks.attention_calls import attention_of, expect_parity
 
 ATTENTION, MLP = "lab2.attention", "lab2.mlp"
 WHY = Text("this property does not hold.", "该性质不成立。")
@@ -33,7 +33,7 @@ def probe_single_token(student: Student, case: Case) -> None:
 
     单个 token 的输出等于 v_proj 再经 o_proj
     """
-    test_attention.test_attention_single_token(student, case)
+    expect_parity(student, case)
 
 
 @probe(ATTENTION)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import cases, config, expect_same, expect_shape, expect_unlike
 from autograder.course.records import Text
 from autograder.reference.cases import Case
@@ -43,12 +44,24 @@ def test_attention_loads(student: Student, case: Case) -> None:
     expect_shape(attention_of(student, case)(case["x"]), case["x"].shape, case)
 
 
-@cases("attention_token")
-def test_attention_single_token(student: Student, case: Case) -> None:
-    """A single token attends to itself: v_proj, then o_proj.
+@checks("""
+    test_attention_single_token: attention_token
+        A single token attends to itself: v_proj, then o_proj.
+        单个 token 只关注自己：先 v_proj，再 o_proj。
 
-    单个 token 只关注自己：先 v_proj，再 o_proj。
-    """
+    test_attention_average: attention_uniform
+        With keys of zero every token averages itself and all tokens before it.
+        键全为零时，每个 token 对自己及之前的所有 token 取平均。
+
+    test_attention_given_mask: attention_given_mask
+        A mask that is given decides alone who sees whom.
+        给定掩码时，由它单独决定谁能看到谁。
+
+    test_attention_value_heads: attention_token_heads
+        Each query head gets the values of its own kv head.
+        每个查询头使用与其对应的键值头的值。
+    """)
+def _expect_parity(student: Student, case: Case) -> None:
     expect_parity(student, case)
 
 
@@ -76,33 +89,6 @@ def test_attention_future(student: Student, case: Case) -> None:
         what = Text(f"the output before token {first}", f"token {first} 之前的输出")
         early = (slice(None), slice(0, first))
         expect_same(after, before, case, why, what, part=early)
-
-
-@cases("attention_uniform")
-def test_attention_average(student: Student, case: Case) -> None:
-    """With keys of zero every token averages itself and all tokens before it.
-
-    键全为零时，每个 token 对自己及之前的所有 token 取平均。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_given_mask")
-def test_attention_given_mask(student: Student, case: Case) -> None:
-    """A mask that is given decides alone who sees whom.
-
-    给定掩码时，由它单独决定谁能看到谁。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_token_heads")
-def test_attention_value_heads(student: Student, case: Case) -> None:
-    """Each query head gets the values of its own kv head.
-
-    每个查询头使用与其对应的键值头的值。
-    """
-    expect_parity(student, case)
 
 
 @cases("attention_key_heads")
@@ -144,12 +130,16 @@ def test_attention_k_norm(student: Student, case: Case) -> None:
     _expect_scale_free(student, case, "k_proj.weight")
 
 
-@cases("attention_unrotated")
-def test_attention_norm_weights(student: Student, case: Case) -> None:
-    """With all positions 0, norms, scale and softmax give the right numbers.
+@checks("""
+    test_attention_norm_weights: attention_unrotated
+        With all positions 0, norms, scale and softmax give the right numbers.
+        所有位置为 0 时，归一化、缩放与 softmax 的数值正确。
 
-    所有位置为 0 时，归一化、缩放与 softmax 的数值正确。
-    """
+    test_attention_rotation: attention_rotated
+        With norm weights of one, the rotation gives the right numbers.
+        归一化权重为一时，旋转的数值正确。
+    """)
+def _expect_last_token(student: Student, case: Case) -> None:
     expect_parity(student, case, part=LAST_TOKEN)
 
 
@@ -185,12 +175,3 @@ def test_attention_shift(student: Student, case: Case) -> None:
     expect_same(shifted, before, case, RELATIVE, limit=1e-4)
     far = Text("twice the distances turn q and k further.", "距离加倍后 q 与 k 转得更多。")
     expect_unlike(stretched, before, case, far)
-
-
-@cases("attention_rotated")
-def test_attention_rotation(student: Student, case: Case) -> None:
-    """With norm weights of one, the rotation gives the right numbers.
-
-    归一化权重为一时，旋转的数值正确。
-    """
-    expect_parity(student, case, part=LAST_TOKEN)

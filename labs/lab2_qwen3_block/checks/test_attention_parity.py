@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     OUTPUT,
     cases,
@@ -44,12 +45,24 @@ def test_attention_positions(student: Student, case: Case) -> None:
     expect_same(absent, given, case, ARANGE)
 
 
-@cases("attention_core")
-def test_attention_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of Hugging Face.
+@checks("""
+    test_attention_parity: attention_core
+        The numbers equal those of Hugging Face.
+        数值与 Hugging Face 一致。
 
-    数值与 Hugging Face 一致。
-    """
+    test_attention_checkpoint: attention_checkpoint
+        The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
+        使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
+
+    test_attention_long: attention_long
+        400 tokens give the right numbers too.
+        400 个 token 时数值同样正确。
+
+    test_attention_eps: attention_tiny_inputs
+        rms_norm_eps of the config takes part in the QK-norm.
+        QK-norm 使用配置中的 rms_norm_eps。
+    """)
+def _expect_parity(student: Student, case: Case) -> None:
     expect_parity(student, case)
 
 
@@ -60,33 +73,6 @@ def test_attention_padding(student: Student, case: Case) -> None:
     左侧填充的批次与 Hugging Face 数值一致。
     """
     expect_parity(student, case, keep=case["keep"].array)
-
-
-@cases("attention_checkpoint")
-def test_attention_checkpoint(student: Student, case: Case) -> None:
-    """The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
-
-    使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_long")
-def test_attention_long(student: Student, case: Case) -> None:
-    """400 tokens give the right numbers too.
-
-    400 个 token 时数值同样正确。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_tiny_inputs")
-def test_attention_eps(student: Student, case: Case) -> None:
-    """rms_norm_eps of the config takes part in the QK-norm.
-
-    QK-norm 使用配置中的 rms_norm_eps。
-    """
-    expect_parity(student, case)
 
 
 @cases("attention_large_logits")

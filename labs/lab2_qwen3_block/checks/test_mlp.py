@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     config,
@@ -31,6 +32,27 @@ def _mlp(student: Student, case: Case, **changed: Tensor) -> Handle:
     return student.new("mlp.Qwen3MLP", config(case.config), weights=weights, dtype=dtype)
 
 
+@checks("""
+    test_mlp_any_shape: mlp_flat
+        [tokens, hidden] works like [B, T, hidden].
+        [tokens, hidden] 与 [B, T, hidden] 同样可用。
+
+    test_mlp_parity: mlp_core
+        The numbers equal those of Hugging Face.
+        数值与 Hugging Face 一致。
+
+    test_mlp_checkpoint: mlp_checkpoint
+        The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
+        使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
+
+    test_mlp_activation: mlp_curve
+        The activation of the gate is SiLU.
+        门的激活函数是 SiLU。
+
+    test_mlp_outlier: mlp_outlier
+        Ordinary tokens are right beside a huge one.
+        有一个极大的 token 时，其余 token 仍然正确。
+    """)
 def _expect_parity(student: Student, case: Case) -> None:
     expect_close(_mlp(student, case)(case["x"]), case["y"], case)
 
@@ -54,33 +76,6 @@ def test_mlp_loads(student: Student, case: Case) -> None:
     expect_shape(_mlp(student, case)(case["x"]), case["x"].shape, case)
 
 
-@cases("mlp_flat")
-def test_mlp_any_shape(student: Student, case: Case) -> None:
-    """[tokens, hidden] works like [B, T, hidden].
-
-    [tokens, hidden] 与 [B, T, hidden] 同样可用。
-    """
-    _expect_parity(student, case)
-
-
-@cases("mlp_core")
-def test_mlp_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of Hugging Face.
-
-    数值与 Hugging Face 一致。
-    """
-    _expect_parity(student, case)
-
-
-@cases("mlp_checkpoint")
-def test_mlp_checkpoint(student: Student, case: Case) -> None:
-    """The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
-
-    使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
-    """
-    _expect_parity(student, case)
-
-
 @cases("mlp_core")
 def test_mlp_up_is_linear(student: Student, case: Case) -> None:
     """up_proj has no activation: up_proj times -3 gives the output times -3.
@@ -97,24 +92,6 @@ def test_mlp_up_is_linear(student: Student, case: Case) -> None:
     )
     # As float64: integers that a student returns may have no room for the product.
     expect_same(tripled, Tensor.of(whole.array.astype(np.float64) * -3), case, why)
-
-
-@cases("mlp_curve")
-def test_mlp_activation(student: Student, case: Case) -> None:
-    """The activation of the gate is SiLU.
-
-    门的激活函数是 SiLU。
-    """
-    _expect_parity(student, case)
-
-
-@cases("mlp_outlier")
-def test_mlp_outlier(student: Student, case: Case) -> None:
-    """Ordinary tokens are right beside a huge one.
-
-    有一个极大的 token 时，其余 token 仍然正确。
-    """
-    _expect_parity(student, case)
 
 
 @cases("mlp_bfloat16")
@@ -211,6 +188,30 @@ def test_count_published(student: Student, case: Case) -> None:
     _expect_counts(student, case, ("total",))
 
 
+@checks(
+    """
+    test_weight_bytes_runs: accounting
+        It runs and gives the bytes of a small model.
+        能运行，给出小模型的字节数。
+
+    test_weight_bytes_published: accounting_twin published
+        The bytes of all published dense models are right.
+        所有已发布稠密模型的字节数正确。
+    """,
+    cache=False,
+)
+@checks(
+    """
+    test_kv_cache_runs: accounting
+        It runs and gives the bytes of a small cache.
+        能运行，给出小缓存的字节数。
+
+    test_kv_cache_published: accounting_twin published
+        The cache of all published dense models is right.
+        所有已发布稠密模型的缓存大小正确。
+    """,
+    cache=True,
+)
 def _expect_bytes(student: Student, case: Case, *, cache: bool) -> None:
     expected = []
     for model in case["models"]:
@@ -228,39 +229,3 @@ def _expect_bytes(student: Student, case: Case, *, cache: bool) -> None:
             expected.append((result, size, what))
     for result, size, what in expected:
         expect_value(result, size, case, what)
-
-
-@cases("accounting")
-def test_weight_bytes_runs(student: Student, case: Case) -> None:
-    """It runs and gives the bytes of a small model.
-
-    能运行，给出小模型的字节数。
-    """
-    _expect_bytes(student, case, cache=False)
-
-
-@cases("accounting_twin", "published")
-def test_weight_bytes_published(student: Student, case: Case) -> None:
-    """The bytes of all published dense models are right.
-
-    所有已发布稠密模型的字节数正确。
-    """
-    _expect_bytes(student, case, cache=False)
-
-
-@cases("accounting")
-def test_kv_cache_runs(student: Student, case: Case) -> None:
-    """It runs and gives the bytes of a small cache.
-
-    能运行，给出小缓存的字节数。
-    """
-    _expect_bytes(student, case, cache=True)
-
-
-@cases("accounting_twin", "published")
-def test_kv_cache_published(student: Student, case: Case) -> None:
-    """The cache of all published dense models is right.
-
-    所有已发布稠密模型的缓存大小正确。
-    """
-    _expect_bytes(student, case, cache=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     config,
@@ -69,6 +70,19 @@ def _tables(student: Student, case: Case) -> tuple[object, object]:
     return cos, sin
 
 
+@checks("""
+    test_rotary_values: tables
+        The tables hold the right angles.
+        表中的角度正确。
+
+    test_rotary_theta: tables_theta
+        theta and head_dim come from the config.
+        theta 与 head_dim 取自配置。
+
+    test_rotary_batched: tables_batched
+        Positions may be [B, T]; the tables are then [B, T, head_dim].
+        位置可以是 [B, T]，此时表为 [B, T, head_dim]。
+    """)
 def _expect_tables(student: Student, case: Case, limit: Limit | None = None) -> None:
     cos, sin = _tables(student, case)
     expect_close(cos, case["cos"], case, COS, limit=limit)
@@ -113,24 +127,6 @@ def test_rotary_halves(student: Student, case: Case) -> None:
         expect_same(first, second, case, why, name)
 
 
-@cases("tables")
-def test_rotary_values(student: Student, case: Case) -> None:
-    """The tables hold the right angles.
-
-    表中的角度正确。
-    """
-    _expect_tables(student, case)
-
-
-@cases("tables_theta")
-def test_rotary_theta(student: Student, case: Case) -> None:
-    """theta and head_dim come from the config.
-
-    theta 与 head_dim 取自配置。
-    """
-    _expect_tables(student, case)
-
-
 @cases("tables_far")
 def test_rotary_far(student: Student, case: Case) -> None:
     """Positions far away keep their precision (angles in float32).
@@ -139,15 +135,6 @@ def test_rotary_far(student: Student, case: Case) -> None:
     """
     # At 4000 rad float32 itself is good to 2e-4; bfloat16 angles are off by whole turns.
     _expect_tables(student, case, Limit(1e-3, 2e-3))
-
-
-@cases("tables_batched")
-def test_rotary_batched(student: Student, case: Case) -> None:
-    """Positions may be [B, T]; the tables are then [B, T, head_dim].
-
-    位置可以是 [B, T]，此时表为 [B, T, head_dim]。
-    """
-    _expect_tables(student, case)
 
 
 @cases("tables_two")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     OUTPUT,
     cases,
@@ -58,12 +59,32 @@ def test_attention_loads(student: Student, case: Case) -> None:
     expect_shape(result, case["x"].shape, case)
 
 
-@cases("attention_token")
-def test_attention_single_token(student: Student, case: Case) -> None:
-    """A single token attends to itself: wv, then wo.
+@checks("""
+    test_attention_single_token: attention_token
+        A single token attends to itself: wv, then wo.
+        单个 token 只关注自己：先 wv，再 wo。
 
-    单个 token 只关注自己：先 wv，再 wo。
-    """
+    test_attention_average: attention_uniform
+        With keys of zero every token averages itself and all tokens before it.
+        键全为零时，每个 token 对自己及之前的所有 token 取平均。
+
+    test_attention_given_mask: attention_given_mask
+        A mask that is given decides alone who sees whom.
+        给定掩码时，由它单独决定谁能看到谁。
+
+    test_attention_value_heads: attention_token_heads
+        Each query head gets the values of its own kv head.
+        每个查询头使用与其对应的键值头的值。
+
+    test_attention_parity: attention_core
+        The numbers equal those of Hugging Face.
+        数值与 Hugging Face 一致。
+
+    test_attention_eps: attention_tiny_inputs
+        norm_eps takes part in the QK-norm.
+        QK-norm 使用 norm_eps。
+    """)
+def _expect_parity(student: Student, case: Case) -> None:
     expect_parity(student, case)
 
 
@@ -94,33 +115,6 @@ def test_attention_future(student: Student, case: Case) -> None:
             what = Text(f"{what.en} (start_pos {start})", f"{what.zh}（start_pos 为 {start}）")
         early = (slice(None), slice(0, first))
         expect_same(after, before[start], case, why, what, part=early)
-
-
-@cases("attention_uniform")
-def test_attention_average(student: Student, case: Case) -> None:
-    """With keys of zero every token averages itself and all tokens before it.
-
-    键全为零时，每个 token 对自己及之前的所有 token 取平均。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_given_mask")
-def test_attention_given_mask(student: Student, case: Case) -> None:
-    """A mask that is given decides alone who sees whom.
-
-    给定掩码时，由它单独决定谁能看到谁。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_token_heads")
-def test_attention_value_heads(student: Student, case: Case) -> None:
-    """Each query head gets the values of its own kv head.
-
-    每个查询头使用与其对应的键值头的值。
-    """
-    expect_parity(student, case)
 
 
 @cases("attention_key_heads")
@@ -163,12 +157,16 @@ def test_attention_k_norm(student: Student, case: Case) -> None:
     _expect_scale_free(student, case, "wk.weight")
 
 
-@cases("attention_unrotated")
-def test_attention_norm_weights(student: Student, case: Case) -> None:
-    """With a table of ones (no turn), norms, scale and softmax give the right numbers.
+@checks("""
+    test_attention_norm_weights: attention_unrotated
+        With a table of ones (no turn), norms, scale and softmax give the right numbers.
+        表的值全为 1（不旋转）时，归一化、缩放与 softmax 的数值正确。
 
-    表的值全为 1（不旋转）时，归一化、缩放与 softmax 的数值正确。
-    """
+    test_attention_rotation: attention_rotated
+        With norm weights of one, the rotation gives the right numbers.
+        归一化权重为一时，旋转的数值正确。
+    """)
+def _expect_last_token(student: Student, case: Case) -> None:
     expect_parity(student, case, part=LAST_TOKEN)
 
 
@@ -203,33 +201,6 @@ def test_attention_shift(student: Student, case: Case) -> None:
     expect_same(there, here, case, RELATIVE, limit=1e-4)
     far = Text("twice the distances turn q and k further.", "距离加倍后 q 与 k 转得更多。")
     expect_unlike(stretched, here, case, far)
-
-
-@cases("attention_rotated")
-def test_attention_rotation(student: Student, case: Case) -> None:
-    """With norm weights of one, the rotation gives the right numbers.
-
-    归一化权重为一时，旋转的数值正确。
-    """
-    expect_parity(student, case, part=LAST_TOKEN)
-
-
-@cases("attention_core")
-def test_attention_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of Hugging Face.
-
-    数值与 Hugging Face 一致。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_tiny_inputs")
-def test_attention_eps(student: Student, case: Case) -> None:
-    """norm_eps takes part in the QK-norm.
-
-    QK-norm 使用 norm_eps。
-    """
-    expect_parity(student, case)
 
 
 @cases("attention_large_logits")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     NotCounted,
     cases,
@@ -44,6 +45,19 @@ def _expect_pieces(student: Student, case: Case, pieces: list[int]) -> None:
     expect_same(joined(results, x, pieces, case), at_once, case, PIECES)
 
 
+@checks("""
+    test_decoding_mask: decoding_uniform
+        Without a mask every token of a piece sees all earlier ones, cached or not, and no later.
+        不给掩码时，每段中的 token 能看到之前的全部 token（无论是否在缓存中），看不到之后的。
+
+    test_decoding_parity: decoding
+        In pieces the numbers equal those of Hugging Face.
+        分段输入时数值与 Hugging Face 一致。
+
+    test_decoding_checkpoint: decoding_checkpoint
+        The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
+        使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
+    """)
 def _expect_decoded(student: Student, case: Case, **options: object) -> None:
     """In pieces near the reference, with the mask of the case if it has one."""
     attention = attention_of(student, case, cache_of(student, case))
@@ -83,24 +97,6 @@ def test_decoding_steps(student: Student, case: Case) -> None:
     _expect_pieces(student, case, [1] * case["x"].shape[1])
 
 
-@cases("decoding_uniform")
-def test_decoding_mask(student: Student, case: Case) -> None:
-    """Without a mask every token of a piece sees all earlier ones, cached or not, and no later.
-
-    不给掩码时，每段中的 token 能看到之前的全部 token（无论是否在缓存中），看不到之后的。
-    """
-    _expect_decoded(student, case)
-
-
-@cases("decoding")
-def test_decoding_parity(student: Student, case: Case) -> None:
-    """In pieces the numbers equal those of Hugging Face.
-
-    分段输入时数值与 Hugging Face 一致。
-    """
-    _expect_decoded(student, case)
-
-
 @cases("decoding_padded")
 def test_decoding_padding(student: Student, case: Case) -> None:
     """Rows of different lengths, padded on the left, give the numbers of Hugging Face.
@@ -122,15 +118,6 @@ def test_decoding_second(student: Student, case: Case) -> None:
     student.call(cache, method="reset")
     results = in_pieces(attention, other, table, case["pieces"], case["mask"])
     expect_close(joined(results, other, case["pieces"], case), case["other_y"], case)
-
-
-@cases("decoding_checkpoint")
-def test_decoding_checkpoint(student: Student, case: Case) -> None:
-    """The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
-
-    使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
-    """
-    _expect_decoded(student, case)
 
 
 @cases("decoding")

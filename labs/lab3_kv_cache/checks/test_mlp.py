@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -25,38 +26,24 @@ INPUT = Text("the input x", "输入 x")
 NAMES = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
 
 
+@checks("""
+    test_size_runs: sizes_plain
+        It runs and rounds 8/3 of dim up to a multiple.
+        能运行，并把 dim 的 8/3 向上取整到倍数。
+
+    test_size_exact: sizes_exact
+        A size that is a multiple once it is rounded down stays.
+        向下取整后已是倍数的大小保持不变。
+
+    test_size_multiplier: sizes_multiplied
+        The multiplier counts before the rounding up.
+        乘数在向上取整之前起作用。
+    """)
 def _expect_sizes(student: Student, case: Case) -> None:
     asked = [(one, student.call("mlp.feed_forward_size", *one[:3])) for one in case["sizes"]]
     for (dim, multiple_of, multiplier, want), got in asked:
         called = f"feed_forward_size({dim}, {multiple_of}, {multiplier})"
         expect_value(got, want, case, Text(called, called))
-
-
-@cases("sizes_plain")
-def test_size_runs(student: Student, case: Case) -> None:
-    """It runs and rounds 8/3 of dim up to a multiple.
-
-    能运行，并把 dim 的 8/3 向上取整到倍数。
-    """
-    _expect_sizes(student, case)
-
-
-@cases("sizes_exact")
-def test_size_exact(student: Student, case: Case) -> None:
-    """A size that is a multiple once it is rounded down stays.
-
-    向下取整后已是倍数的大小保持不变。
-    """
-    _expect_sizes(student, case)
-
-
-@cases("sizes_multiplied")
-def test_size_multiplier(student: Student, case: Case) -> None:
-    """The multiplier counts before the rounding up.
-
-    乘数在向上取整之前起作用。
-    """
-    _expect_sizes(student, case)
 
 
 @cases("sizes_published")
@@ -79,6 +66,19 @@ def _mlp(student: Student, case: Case, **changed: Tensor) -> Handle:
     return student.new("mlp.FeedForward", case["dim"], case["width"], weights=weights, dtype=dtype)
 
 
+@checks("""
+    test_mlp_activation: mlp_curve
+        The activation of the gate is SiLU.
+        门的激活函数是 SiLU。
+
+    test_mlp_parity: mlp_core
+        The numbers equal those of Hugging Face.
+        数值与 Hugging Face 一致。
+
+    test_mlp_any_shape: mlp_flat
+        [tokens, dim] works like [B, T, dim].
+        [tokens, dim] 与 [B, T, dim] 同样可用。
+    """)
 def _expect_parity(student: Student, case: Case) -> None:
     expect_close(_mlp(student, case)(case["x"]), case["y"], case)
 
@@ -122,33 +122,6 @@ def test_mlp_up_is_linear(student: Student, case: Case) -> None:
     expect_same(Tensor.of(whole.array.astype(np.float64) / -3), plain, case, why, what)
 
 
-@cases("mlp_curve")
-def test_mlp_activation(student: Student, case: Case) -> None:
-    """The activation of the gate is SiLU.
-
-    门的激活函数是 SiLU。
-    """
-    _expect_parity(student, case)
-
-
-@cases("mlp_core")
-def test_mlp_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of Hugging Face.
-
-    数值与 Hugging Face 一致。
-    """
-    _expect_parity(student, case)
-
-
-@cases("mlp_flat")
-def test_mlp_any_shape(student: Student, case: Case) -> None:
-    """[tokens, dim] works like [B, T, dim].
-
-    [tokens, dim] 与 [B, T, dim] 同样可用。
-    """
-    _expect_parity(student, case)
-
-
 @cases("mlp_bfloat16")
 def test_mlp_bfloat16(student: Student, case: Case) -> None:
     """bfloat16 in, bfloat16 out.
@@ -178,6 +151,15 @@ def _converted(student: Student, case: Case, *, echo: bool = False) -> Result:
     return student.call("mlp.convert_hf_mlp", case.group("in."), echo=echo)
 
 
+@checks("""
+    test_convert_names: converting_bare
+        gate_proj is w1, down_proj is w2, up_proj is w3.
+        gate_proj 对应 w1，down_proj 对应 w2，up_proj 对应 w3。
+
+    test_convert_prefix: converting
+        A prefix is kept.
+        保留前缀。
+    """)
 def _expect_renamed(student: Student, case: Case) -> None:
     wanted = {f"{case['prefix']}{new}.weight": old for old, new in NAMES.items()}
     found = expect_keys(_converted(student, case), list(wanted), case)
@@ -196,24 +178,6 @@ def test_convert_runs(student: Student, case: Case) -> None:
     found = expect_keys(result, [f"{new}.weight" for new in NAMES.values()], case)
     if len(found) != len(NAMES):
         raise reject(result.value, Text("a dict of 3", "含 3 项的 dict"), case)
-
-
-@cases("converting_bare")
-def test_convert_names(student: Student, case: Case) -> None:
-    """gate_proj is w1, down_proj is w2, up_proj is w3.
-
-    gate_proj 对应 w1，down_proj 对应 w2，up_proj 对应 w3。
-    """
-    _expect_renamed(student, case)
-
-
-@cases("converting")
-def test_convert_prefix(student: Student, case: Case) -> None:
-    """A prefix is kept.
-
-    保留前缀。
-    """
-    _expect_renamed(student, case)
 
 
 @cases("converting")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -53,12 +54,6 @@ def _table(student: Student, case: Case) -> tuple[Tensor, Tensor]:
     return real, imag
 
 
-def _expect_table(student: Student, case: Case, limit: Limit | None = None) -> None:
-    real, imag = _table(student, case)
-    expect_close(real, case["cos"], case, REAL, limit=limit)
-    expect_close(imag, case["sin"], case, IMAG, limit=limit)
-
-
 @cases("freqs")
 def test_freqs_runs(student: Student, case: Case) -> None:
     """It runs and gives complex64 [end, head_dim/2].
@@ -66,6 +61,21 @@ def test_freqs_runs(student: Student, case: Case) -> None:
     能运行，得到 complex64 的 [end, head_dim/2]。
     """
     _table(student, case)
+
+
+@checks("""
+    test_freqs_values: freqs
+        The table holds the right angles.
+        表中的角度正确。
+
+    test_freqs_theta: freqs_theta
+        theta and head_dim are those that are asked for.
+        theta 与 head_dim 取自参数。
+    """)
+def _expect_table(student: Student, case: Case, limit: Limit | None = None) -> None:
+    real, imag = _table(student, case)
+    expect_close(real, case["cos"], case, REAL, limit=limit)
+    expect_close(imag, case["sin"], case, IMAG, limit=limit)
 
 
 @cases("freqs")
@@ -79,24 +89,6 @@ def test_freqs_unit(student: Student, case: Case) -> None:
     expect_close(Tensor.of(np.hypot(real, imag)), ones, case, LENGTH)
     start = np.stack((real[0], real[0] + imag[0]))
     expect_close(Tensor.of(start), Tensor.of(np.ones(start.shape)), case, FIRST)
-
-
-@cases("freqs")
-def test_freqs_values(student: Student, case: Case) -> None:
-    """The table holds the right angles.
-
-    表中的角度正确。
-    """
-    _expect_table(student, case)
-
-
-@cases("freqs_theta")
-def test_freqs_theta(student: Student, case: Case) -> None:
-    """theta and head_dim are those that are asked for.
-
-    theta 与 head_dim 取自参数。
-    """
-    _expect_table(student, case)
 
 
 @cases("freqs_far")
@@ -211,21 +203,16 @@ def test_permute_runs(student: Student, case: Case) -> None:
     expect_shape(_permuted(student, case), case["weight"].shape, case, ROWS)
 
 
-@cases("permuting")
-def test_permute_rows(student: Student, case: Case) -> None:
-    """Rows j and j + head_dim/2 of every head become 2j and 2j + 1.
+@checks("""
+    test_permute_rows: permuting
+        Rows j and j + head_dim/2 of every head become 2j and 2j + 1.
+        每个头的第 j 行与第 j + head_dim/2 行变为第 2j 行与第 2j + 1 行。
 
-    每个头的第 j 行与第 j + head_dim/2 行变为第 2j 行与第 2j + 1 行。
-    """
-    expect_close(_permuted(student, case), case["y"], case, ROWS)
-
-
-@cases("permuting_norm")
-def test_permute_norm(student: Student, case: Case) -> None:
-    """The weight of a norm, [head_dim], is carried over as well.
-
-    归一化的权重 [head_dim] 同样可以重排。
-    """
+    test_permute_norm: permuting_norm
+        The weight of a norm, [head_dim], is carried over as well.
+        归一化的权重 [head_dim] 同样可以重排。
+    """)
+def _expect_permuted(student: Student, case: Case) -> None:
     expect_close(_permuted(student, case), case["y"], case, ROWS)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -36,6 +37,19 @@ def _generated(student: Student, model: Handle, case: Case, **given: Any) -> Res
     return student.call("model.generate", model, case["ids"], case["new"], **given)
 
 
+@checks("""
+    test_generate_greedy: generate_greedy
+        The likeliest token follows, again and again.
+        每一步接上最可能的 token。
+
+    test_generate_padded: generate_padded
+        Padded rows: the mask goes along and grows with the text.
+        有填充的各行：掩码随文本一起增长并传给模型。
+
+    test_generate_eos: generate_eos
+        A row that has eos is done and only gets eos again; the others go on.
+        出现 eos 的行已经结束，之后只补 eos；其他行继续。
+    """)
 def _expect_text(student: Student, case: Case) -> None:
     expect_close(_generated(student, _model(student, case), case), case["y"], case, TEXT)
 
@@ -50,15 +64,6 @@ def test_generate_runs(student: Student, case: Case) -> None:
     text = expect_shape(result, case["y"].shape, case, TEXT)
     prompt = like(case["ids"], text.array[:, : case["ids"].shape[1]])
     expect_close(prompt, case["ids"], case, Text("the prompt in the text", "文本中的提示"))
-
-
-@cases("generate_greedy")
-def test_generate_greedy(student: Student, case: Case) -> None:
-    """The likeliest token follows, again and again.
-
-    每一步接上最可能的 token。
-    """
-    _expect_text(student, case)
 
 
 @cases("generate_greedy")
@@ -85,24 +90,6 @@ def test_generate_calls(student: Student, case: Case) -> None:
     expect_most(len(counted), case["new"], case, what, why)
 
 
-@cases("generate_padded")
-def test_generate_padded(student: Student, case: Case) -> None:
-    """Padded rows: the mask goes along and grows with the text.
-
-    有填充的各行：掩码随文本一起增长并传给模型。
-    """
-    _expect_text(student, case)
-
-
-@cases("generate_eos")
-def test_generate_eos(student: Student, case: Case) -> None:
-    """A row that has eos is done and only gets eos again; the others go on.
-
-    出现 eos 的行已经结束，之后只补 eos；其他行继续。
-    """
-    _expect_text(student, case)
-
-
 @cases("generate_all_end")
 def test_generate_all_end(student: Student, case: Case) -> None:
     """When all rows are done, it stops.
@@ -120,28 +107,19 @@ def test_generate_all_end(student: Student, case: Case) -> None:
     expect_most(len(counted) if isinstance(counted, list) else 0, most, case, what, why)
 
 
+@checks("""
+    test_generate_sampled: generate_sampled
+        temperature and top_k reach the choice of every token.
+        temperature 与 top_k 用于每个 token 的选择。
+
+    test_generate_top_p: generate_sampled_top_p
+        temperature and top_p reach the choice of every token.
+        temperature 与 top_p 用于每个 token 的选择。
+    """)
 def _expect_shares(student: Student, case: Case) -> None:
     ids = case["ids"]
     many = like(ids, np.repeat(ids.array, case["rows"], axis=0))
     expect_shares(student, "model.generate", [_model(student, case), many, 1], case)
-
-
-@cases("generate_sampled")
-def test_generate_sampled(student: Student, case: Case) -> None:
-    """temperature and top_k reach the choice of every token.
-
-    temperature 与 top_k 用于每个 token 的选择。
-    """
-    _expect_shares(student, case)
-
-
-@cases("generate_sampled_top_p")
-def test_generate_top_p(student: Student, case: Case) -> None:
-    """temperature and top_p reach the choice of every token.
-
-    temperature 与 top_p 用于每个 token 的选择。
-    """
-    _expect_shares(student, case)
 
 
 @cases("generate_sampled")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     config,
@@ -23,6 +24,35 @@ from labs.lab4_tinyllm.checks.calls import CACHE, PIECES, STAND_INS, bounds, lay
 INPUT = Text("hidden_states", "hidden_states")
 
 
+@checks("""
+    test_layer_residual: layer_silent
+        With two silent parts the input comes out as it went in.
+        两个部分都输出零时，输入原样输出。
+
+    test_layer_attention_branch: layer_attention
+        Attention gets the normed input and is added to the input.
+        注意力接收归一化后的输入，其结果加到输入上。
+
+    test_layer_mlp_branch: layer_mlp
+        The MLP gets the normed stream and is added to it.
+        MLP 接收归一化后的残差流，其结果加回残差流。
+
+    test_layer_parity: layer_core
+        Both branches together give the right numbers.
+        两个分支合在一起，数值正确。
+
+    test_layer_eps: layer_eps
+        eps of the config reaches both norms.
+        配置中的 eps 用于两个归一化。
+
+    test_layer_mask: layer_masked
+        The mask reaches attention.
+        掩码传到注意力。
+
+    test_layer_positions: layer_positions
+        Positions reach attention.
+        位置传到注意力。
+    """)
 def _expect_parity(student: Student, case: Case) -> None:
     given = {"position_ids": case["positions"]}
     given |= {"attention_mask": case["mask"]} if "mask" in case.tensors else {}
@@ -46,69 +76,6 @@ def test_layer_loads(student: Student, case: Case) -> None:
     两个归一化、self_attn 与 mlp 按名称加载，不缺少也不多余。
     """
     expect_shape(layer_of(student, case)(case["x"]), case["x"].shape, case)
-
-
-@cases("layer_silent")
-def test_layer_residual(student: Student, case: Case) -> None:
-    """With two silent parts the input comes out as it went in.
-
-    两个部分都输出零时，输入原样输出。
-    """
-    _expect_parity(student, case)
-
-
-@cases("layer_attention")
-def test_layer_attention_branch(student: Student, case: Case) -> None:
-    """Attention gets the normed input and is added to the input.
-
-    注意力接收归一化后的输入，其结果加到输入上。
-    """
-    _expect_parity(student, case)
-
-
-@cases("layer_mlp")
-def test_layer_mlp_branch(student: Student, case: Case) -> None:
-    """The MLP gets the normed stream and is added to it.
-
-    MLP 接收归一化后的残差流，其结果加回残差流。
-    """
-    _expect_parity(student, case)
-
-
-@cases("layer_core")
-def test_layer_parity(student: Student, case: Case) -> None:
-    """Both branches together give the right numbers.
-
-    两个分支合在一起，数值正确。
-    """
-    _expect_parity(student, case)
-
-
-@cases("layer_eps")
-def test_layer_eps(student: Student, case: Case) -> None:
-    """eps of the config reaches both norms.
-
-    配置中的 eps 用于两个归一化。
-    """
-    _expect_parity(student, case)
-
-
-@cases("layer_masked")
-def test_layer_mask(student: Student, case: Case) -> None:
-    """The mask reaches attention.
-
-    掩码传到注意力。
-    """
-    _expect_parity(student, case)
-
-
-@cases("layer_positions")
-def test_layer_positions(student: Student, case: Case) -> None:
-    """Positions reach attention.
-
-    位置传到注意力。
-    """
-    _expect_parity(student, case)
 
 
 @cases("layer_core")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -23,6 +24,19 @@ def _loaded(student: Student, case: Case, *dtype: Dtype) -> Handle:
     return student.new("model.load_hf_checkpoint", Folder(case["folder"]), *STAND_INS, *dtype)
 
 
+@checks("""
+    test_load_tied: load_tied
+        One file, and a tied head that has no tensor of its own.
+        单个文件，共享的输出头没有自己的张量。
+
+    test_load_repeated: load_repeated
+        A tied head that is stored once more is no error.
+        共享的输出头另存了一份，也不算错误。
+
+    test_load_sharded: load_sharded
+        Several files, as the index names them.
+        按索引读取多个文件。
+    """)
 def _expect_weights(student: Student, case: Case) -> None:
     """Every parameter is the tensor of its name, and there is no other."""
     wanted = case.weights
@@ -44,33 +58,6 @@ def test_load_runs(student: Student, case: Case) -> None:
     """
     name = "model.embed_tokens.weight"
     expect_keys(student.call(WEIGHTS, _loaded(student, case)), [name], case, PARAMETERS)
-
-
-@cases("load_tied")
-def test_load_tied(student: Student, case: Case) -> None:
-    """One file, and a tied head that has no tensor of its own.
-
-    单个文件，共享的输出头没有自己的张量。
-    """
-    _expect_weights(student, case)
-
-
-@cases("load_repeated")
-def test_load_repeated(student: Student, case: Case) -> None:
-    """A tied head that is stored once more is no error.
-
-    共享的输出头另存了一份，也不算错误。
-    """
-    _expect_weights(student, case)
-
-
-@cases("load_sharded")
-def test_load_sharded(student: Student, case: Case) -> None:
-    """Several files, as the index names them.
-
-    按索引读取多个文件。
-    """
-    _expect_weights(student, case)
 
 
 @cases("load_bfloat16")

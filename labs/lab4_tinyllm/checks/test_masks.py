@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import cases, expect_close, expect_dtype, expect_shape, reject
 from autograder.course.records import Text
 from autograder.reference.cases import Case
@@ -23,6 +24,23 @@ def _mask(student: Student, case: Case, dtype: str = "float32") -> Result:
     return student.call("labs.given.standin.blocked", mask)
 
 
+@checks("""
+    test_mask_causal: masks_plain
+        Without padding it is the causal mask: 0, and the least finite number above the diagonal.
+        没有填充时就是因果掩码：允许处为 0，对角线上方为最小的有限数。
+
+    test_mask_left: masks_left
+        Padding on the left is hidden; every query still sees itself.
+        左侧的填充被屏蔽；每个查询仍能看到自己。
+
+    test_mask_right: masks_right
+        Padding on the right is hidden, too.
+        右侧的填充同样被屏蔽。
+
+    test_mask_cached: masks_cached
+        Fewer queries than keys: the queries are the last ones.
+        查询少于键：查询是最后几个 token。
+    """)
 def _expect_mask(student: Student, case: Case, dtype: str = "float32") -> None:
     result = _mask(student, case, dtype)
     expect_dtype(result, dtype, case)
@@ -44,42 +62,6 @@ def test_mask_runs(student: Student, case: Case) -> None:
     expect_shape(_mask(student, case), case["blocked"].shape, case)
 
 
-@cases("masks_plain")
-def test_mask_causal(student: Student, case: Case) -> None:
-    """Without padding it is the causal mask: 0, and the least finite number above the diagonal.
-
-    没有填充时就是因果掩码：允许处为 0，对角线上方为最小的有限数。
-    """
-    _expect_mask(student, case)
-
-
-@cases("masks_left")
-def test_mask_left(student: Student, case: Case) -> None:
-    """Padding on the left is hidden; every query still sees itself.
-
-    左侧的填充被屏蔽；每个查询仍能看到自己。
-    """
-    _expect_mask(student, case)
-
-
-@cases("masks_right")
-def test_mask_right(student: Student, case: Case) -> None:
-    """Padding on the right is hidden, too.
-
-    右侧的填充同样被屏蔽。
-    """
-    _expect_mask(student, case)
-
-
-@cases("masks_cached")
-def test_mask_cached(student: Student, case: Case) -> None:
-    """Fewer queries than keys: the queries are the last ones.
-
-    查询少于键：查询是最后几个 token。
-    """
-    _expect_mask(student, case)
-
-
 @cases("masks_left")
 def test_mask_dtype(student: Student, case: Case) -> None:
     """bfloat16 is asked for: bfloat16, and its own least number.
@@ -97,17 +79,6 @@ def _positions(student: Student, case: Case) -> Tensor:
     return tensor
 
 
-def _expect_positions(student: Student, case: Case) -> None:
-    """Right where a token is no padding, and nowhere negative."""
-    real = case["real"].array.astype(bool)
-    found = _positions(student, case).array
-    got, want = (np.where(real, places, 0) for places in (found, case["positions"].array))
-    expect_close(Tensor.of(got), like(case["positions"], want), case, POSITIONS)
-    if (found < 0).any():
-        lowest = Text("the lowest position", "最小的位置")
-        raise reject(int(found.min()), Text("0 or more", "0 或更大"), case, lowest)
-
-
 @cases("masks_plain")
 def test_positions_runs(student: Student, case: Case) -> None:
     """It runs and gives integers [B, query_len].
@@ -117,28 +88,25 @@ def test_positions_runs(student: Student, case: Case) -> None:
     _positions(student, case)
 
 
-@cases("masks_plain")
-def test_positions_plain(student: Student, case: Case) -> None:
-    """Without padding tokens are counted from 0.
+@checks("""
+    test_positions_plain: masks_plain
+        Without padding tokens are counted from 0.
+        没有填充时，从 0 开始计数。
 
-    没有填充时，从 0 开始计数。
-    """
-    _expect_positions(student, case)
+    test_positions_left: masks_left
+        The first token after padding is number 0, and nothing is negative.
+        填充之后的第一个 token 是 0 号，没有负数。
 
-
-@cases("masks_left")
-def test_positions_left(student: Student, case: Case) -> None:
-    """The first token after padding is number 0, and nothing is negative.
-
-    填充之后的第一个 token 是 0 号，没有负数。
-    """
-    _expect_positions(student, case)
-
-
-@cases("masks_cached")
-def test_positions_cached(student: Student, case: Case) -> None:
-    """After a cache counting goes on: the last query_len positions.
-
-    有缓存时继续计数：取最后 query_len 个位置。
-    """
-    _expect_positions(student, case)
+    test_positions_cached: masks_cached
+        After a cache counting goes on: the last query_len positions.
+        有缓存时继续计数：取最后 query_len 个位置。
+    """)
+def _expect_positions(student: Student, case: Case) -> None:
+    """Right where a token is no padding, and nowhere negative."""
+    real = case["real"].array.astype(bool)
+    found = _positions(student, case).array
+    got, want = (np.where(real, places, 0) for places in (found, case["positions"].array))
+    expect_close(Tensor.of(got), like(case["positions"], want), case, POSITIONS)
+    if (found < 0).any():
+        lowest = Text("the lowest position", "最小的位置")
+        raise reject(int(found.min()), Text("0 or more", "0 或更大"), case, lowest)

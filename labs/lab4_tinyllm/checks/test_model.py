@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     config,
@@ -27,6 +28,23 @@ MODEL, CAUSAL_LM = "Qwen3Model", "Qwen3ForCausalLM"
 COUNT = "labs.given.standin.parameter_count"
 
 
+@checks("""
+    test_model_ends: model_empty
+        Without any layer: the embedding, normed once.
+        没有任何层时：词嵌入经过一次归一化。
+
+    test_model_eps: model_eps
+        eps of the config reaches every norm.
+        配置中的 eps 用于每个归一化。
+
+    test_model_padded: model_padded
+        Padded rows: padding is hidden and not counted.
+        有填充的各行：填充被屏蔽，也不计入位置。
+
+    test_model_positions: model_positions
+        Positions that are given are taken.
+        使用传入的位置。
+    """)
 def _expect_states(student: Student, case: Case) -> None:
     given = {"attention_mask": case["keep"]} if "keep" in case.tensors else {}
     given |= {"position_ids": case["positions"]} if "positions" in case.tensors else {}
@@ -34,6 +52,15 @@ def _expect_states(student: Student, case: Case) -> None:
     expect_close(result, case["y"], case, keep=kept(case))
 
 
+@checks("""
+    test_lm_untied: lm_untied
+        Logits of a head of its own.
+        独立输出头的 logits。
+
+    test_lm_tied: lm_tied
+        Logits of a tied head.
+        共享输出头的 logits。
+    """)
 def _expect_logits(student: Student, case: Case) -> None:
     given = {"attention_mask": case["keep"]} if "keep" in case.tensors else {}
     result = model_of(student, case, CAUSAL_LM)(case["ids"], **given)
@@ -59,15 +86,6 @@ def test_model_loads(student: Student, case: Case) -> None:
     expect_shape(model_of(student, case, MODEL)(case["ids"]), case["y"].shape, case)
 
 
-@cases("model_empty")
-def test_model_ends(student: Student, case: Case) -> None:
-    """Without any layer: the embedding, normed once.
-
-    没有任何层时：词嵌入经过一次归一化。
-    """
-    _expect_states(student, case)
-
-
 @cases("model_core")
 def test_model_hidden_states(student: Student, case: Case) -> None:
     """The hidden states are right after one layer, after two, and after all.
@@ -86,48 +104,16 @@ def test_model_hidden_states(student: Student, case: Case) -> None:
         expect_close(model(case["ids"]), case[f"y{depth}"], case, what)
 
 
-@cases("model_eps")
-def test_model_eps(student: Student, case: Case) -> None:
-    """eps of the config reaches every norm.
+@checks("""
+    test_model_cache: model_pieces
+        In pieces with a cache as all at once: positions go on, every layer keeps its own.
+        用缓存分段输入与一次输入结果相同：位置继续计数，每层各存各的。
 
-    配置中的 eps 用于每个归一化。
-    """
-    _expect_states(student, case)
-
-
-@cases("model_padded")
-def test_model_padded(student: Student, case: Case) -> None:
-    """Padded rows: padding is hidden and not counted.
-
-    有填充的各行：填充被屏蔽，也不计入位置。
-    """
-    _expect_states(student, case)
-
-
-@cases("model_positions")
-def test_model_positions(student: Student, case: Case) -> None:
-    """Positions that are given are taken.
-
-    使用传入的位置。
-    """
-    _expect_states(student, case)
-
-
-@cases("model_pieces")
-def test_model_cache(student: Student, case: Case) -> None:
-    """In pieces with a cache as all at once: positions go on, every layer keeps its own.
-
-    用缓存分段输入与一次输入结果相同：位置继续计数，每层各存各的。
-    """
-    expect_pieces(student, model_of(student, case, MODEL), case)
-
-
-@cases("model_padded")
-def test_model_cache_padded(student: Student, case: Case) -> None:
-    """Padded rows in pieces: the mask covers what is cached, too.
-
-    有填充的各行分段输入：掩码也覆盖缓存中的 token。
-    """
+    test_model_cache_padded: model_padded
+        Padded rows in pieces: the mask covers what is cached, too.
+        有填充的各行分段输入：掩码也覆盖缓存中的 token。
+    """)
+def _expect_in_pieces(student: Student, case: Case) -> None:
     expect_pieces(student, model_of(student, case, MODEL), case)
 
 
@@ -159,24 +145,6 @@ def test_lm_loads(student: Student, case: Case) -> None:
     model 与 lm_head 按名称加载，无论输出头是否共享。
     """
     expect_shape(model_of(student, case, CAUSAL_LM)(case["ids"]), case["y"].shape, case)
-
-
-@cases("lm_untied")
-def test_lm_untied(student: Student, case: Case) -> None:
-    """Logits of a head of its own.
-
-    独立输出头的 logits。
-    """
-    _expect_logits(student, case)
-
-
-@cases("lm_tied")
-def test_lm_tied(student: Student, case: Case) -> None:
-    """Logits of a tied head.
-
-    共享输出头的 logits。
-    """
-    _expect_logits(student, case)
 
 
 @cases("lm_untied", "lm_tied")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     NotCounted,
     cases,
@@ -67,6 +68,15 @@ def _pieces(
     return found
 
 
+@checks("""
+    test_past_pieces: own_attention
+        Masks and positions given: in pieces as at once.
+        给定掩码与位置时，分段输入与一次输入结果相同。
+
+    test_past_padded: own_attention_padded
+        Padded rows, token by token at the end.
+        有填充的各行，最后逐个输入 token。
+    """)
 def _expect_pieces(student: Student, case: Case, **given: bool) -> None:
     """In pieces as at once by the same code: what lab 2 got wrong costs nothing here."""
     at_once = _attention(student, case)(
@@ -129,15 +139,6 @@ def test_past_runs(student: Student, case: Case) -> None:
 
 
 @cases("own_attention")
-def test_past_pieces(student: Student, case: Case) -> None:
-    """Masks and positions given: in pieces as at once.
-
-    给定掩码与位置时，分段输入与一次输入结果相同。
-    """
-    _expect_pieces(student, case)
-
-
-@cases("own_attention")
 def test_past_positions(student: Student, case: Case) -> None:
     """Without positions they are counted on from what the cache holds.
 
@@ -158,15 +159,6 @@ def test_past_causal(student: Student, case: Case) -> None:
     expect_shape(whole, case["x"].shape, case)
     got = joined(results, case, hidden, batch)
     expect_same(got, whole, case, NOT_CAUSAL)
-
-
-@cases("own_attention_padded")
-def test_past_padded(student: Student, case: Case) -> None:
-    """Padded rows, token by token at the end.
-
-    有填充的各行，最后逐个输入 token。
-    """
-    _expect_pieces(student, case)
 
 
 @cases("own_attention")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -40,6 +41,27 @@ def _drawn(student: Student, case: Case, **given: Any) -> Result:
     return student.call("model.sample", _many(case), **case["options"], **given)
 
 
+@checks("""
+    test_sample_temperature: sample_plain sample_temperature
+        Tokens come as often as softmax(logits / temperature) says.
+        各 token 出现的比例符合 softmax(logits / temperature)。
+
+    test_sample_top_k: sample_top_k sample_top_k_all
+        Only the k likeliest come, all if k is larger than the vocabulary.
+        只出现最可能的 k 个；k 大于词表时全部保留。
+
+    test_sample_top_p: sample_top_p
+        Only the likeliest come: as few as reach top_p together.
+        只出现最可能的几个：合计达到 top_p 的最少个数。
+
+    test_sample_top_p_small: sample_top_p_small
+        However small top_p is, the likeliest token stays.
+        无论 top_p 多小，最可能的 token 都会保留。
+
+    test_sample_order: sample_warm_top_p sample_top_k_top_p
+        Temperature first, then top_k, then top_p of what is left.
+        先温度，再 top_k，最后对剩下的用 top_p。
+    """)
 def _expect_shares(student: Student, case: Case) -> None:
     expect_shares(student, "model.sample", [_many(case, case["rows"])], case)
 
@@ -77,51 +99,6 @@ def test_sample_rows(student: Student, case: Case) -> None:
     chosen, wanted = expect_shape(result, case["y"].shape, case, CHOSEN).array, case["y"].array
     decided = np.where(wanted < 0, wanted, chosen)  # -1: chance decides there
     expect_close(Tensor.of(decided), case["y"], case, CHOSEN)
-
-
-@cases("sample_plain", "sample_temperature")
-def test_sample_temperature(student: Student, case: Case) -> None:
-    """Tokens come as often as softmax(logits / temperature) says.
-
-    各 token 出现的比例符合 softmax(logits / temperature)。
-    """
-    _expect_shares(student, case)
-
-
-@cases("sample_top_k", "sample_top_k_all")
-def test_sample_top_k(student: Student, case: Case) -> None:
-    """Only the k likeliest come, all if k is larger than the vocabulary.
-
-    只出现最可能的 k 个；k 大于词表时全部保留。
-    """
-    _expect_shares(student, case)
-
-
-@cases("sample_top_p")
-def test_sample_top_p(student: Student, case: Case) -> None:
-    """Only the likeliest come: as few as reach top_p together.
-
-    只出现最可能的几个：合计达到 top_p 的最少个数。
-    """
-    _expect_shares(student, case)
-
-
-@cases("sample_top_p_small")
-def test_sample_top_p_small(student: Student, case: Case) -> None:
-    """However small top_p is, the likeliest token stays.
-
-    无论 top_p 多小，最可能的 token 都会保留。
-    """
-    _expect_shares(student, case)
-
-
-@cases("sample_warm_top_p", "sample_top_k_top_p")
-def test_sample_order(student: Student, case: Case) -> None:
-    """Temperature first, then top_k, then top_p of what is left.
-
-    先温度，再 top_k，最后对剩下的用 top_p。
-    """
-    _expect_shares(student, case)
 
 
 @cases("sample_plain")

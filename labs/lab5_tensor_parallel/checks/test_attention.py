@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     OUTPUT,
     cases,
@@ -54,21 +55,32 @@ def test_attention_loads(student: Student, case: Case) -> None:
     expect_shape(result, case["x"].shape, case)
 
 
-@cases("attention_token")
-def test_attention_token(student: Student, case: Case) -> None:
-    """A sequence of one token: its value, then o_proj.
+@checks("""
+    test_attention_token: attention_token
+        A sequence of one token: its value, then o_proj.
+        只有一个 token 的序列：它的值，再经过 o_proj。
 
-    只有一个 token 的序列：它的值，再经过 o_proj。
-    """
-    expect_parity(student, case)
+    test_attention_heads: attention_token_heads
+        Each query head gets the values of its own kv head.
+        每个查询头使用与其对应的键值头的值。
 
+    test_attention_norm_weights: attention_unrotated
+        At position 0, which turns nothing, norms and scale give the right numbers.
+        位置为 0（不旋转）时，归一化与缩放的数值正确。
 
-@cases("attention_token_heads")
-def test_attention_heads(student: Student, case: Case) -> None:
-    """Each query head gets the values of its own kv head.
+    test_attention_positions: attention_placed
+        The positions that are given decide the rotation, not the place in the batch.
+        旋转由给定的 positions 决定，而不是由在批次中的位置决定。
 
-    每个查询头使用与其对应的键值头的值。
-    """
+    test_attention_parity: attention_core
+        The numbers equal those of Hugging Face.
+        数值与 Hugging Face 一致。
+
+    test_attention_eps: attention_tiny
+        rms_norm_eps takes part in the norm of q and k.
+        q 与 k 的归一化使用 rms_norm_eps。
+    """)
+def _expect_parity(student: Student, case: Case) -> None:
     expect_parity(student, case)
 
 
@@ -103,42 +115,6 @@ def test_attention_k_norm(student: Student, case: Case) -> None:
     query = case.config["num_attention_heads"] * size
     keys = case.config["num_key_value_heads"] * size
     _expect_scale_free(student, case, "k", slice(query, query + keys))
-
-
-@cases("attention_unrotated")
-def test_attention_norm_weights(student: Student, case: Case) -> None:
-    """At position 0, which turns nothing, norms and scale give the right numbers.
-
-    位置为 0（不旋转）时，归一化与缩放的数值正确。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_placed")
-def test_attention_positions(student: Student, case: Case) -> None:
-    """The positions that are given decide the rotation, not the place in the batch.
-
-    旋转由给定的 positions 决定，而不是由在批次中的位置决定。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_core")
-def test_attention_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of Hugging Face.
-
-    数值与 Hugging Face 一致。
-    """
-    expect_parity(student, case)
-
-
-@cases("attention_tiny")
-def test_attention_eps(student: Student, case: Case) -> None:
-    """rms_norm_eps takes part in the norm of q and k.
-
-    q 与 k 的归一化使用 rms_norm_eps。
-    """
-    expect_parity(student, case)
 
 
 @cases("attention_core")
@@ -185,30 +161,21 @@ def test_attention_pure(student: Student, case: Case) -> None:
     expect_same(second, value, case, why)
 
 
+@checks("""
+    test_attention_ranks: attention_own
+        2 and 4 ranks give the numbers of Hugging Face, each of them.
+        2 个与 4 个 rank 时，每个 rank 的数值都与 Hugging Face 一致。
+
+    test_attention_shared: attention_shared
+        So do 4 ranks that share 2 kv heads.
+        4 个 rank 共用 2 个键值头时也是如此。
+    """)
 def _expect_on_ranks(student: Student, case: Case) -> None:
     for world in worlds(case):
         group = student.ranks(world)
         attention = attention_on_ranks(group, case)
         result = group.call(attention, case["positions"], case["x"], case["cu"])
         expect_ranks_close(result, [case["y"]] * world, case)
-
-
-@cases("attention_own")
-def test_attention_ranks(student: Student, case: Case) -> None:
-    """2 and 4 ranks give the numbers of Hugging Face, each of them.
-
-    2 个与 4 个 rank 时，每个 rank 的数值都与 Hugging Face 一致。
-    """
-    _expect_on_ranks(student, case)
-
-
-@cases("attention_shared")
-def test_attention_shared(student: Student, case: Case) -> None:
-    """So do 4 ranks that share 2 kv heads.
-
-    4 个 rank 共用 2 个键值头时也是如此。
-    """
-    _expect_on_ranks(student, case)
 
 
 @cases("attention_own")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     OUTPUT,
     cases,
@@ -23,6 +24,19 @@ NORM, ROTATE, ATTEND = "attention.HeadNorm", "attention.rotate", "attention.flat
 SCORES = Text("the products of rotated queries and keys", "旋转后查询与键的乘积")
 
 
+@checks("""
+    test_head_norm_values: head_norm
+        Every head is normed by itself, and weighted.
+        每个头各自归一化，再乘以权重。
+
+    test_head_norm_eps: head_norm_tiny
+        eps is added to the mean square, under the root.
+        eps 加在均方上，位于根号之内。
+
+    test_head_norm_float16: head_norm_float16
+        float16 with inputs of 300 does not overflow.
+        float16 且输入达 300 时不溢出。
+    """)
 def _expect_norm(student: Student, case: Case) -> None:
     dtype = case.values["dtype"]
     size = case["x"].shape[-1]
@@ -42,33 +56,6 @@ def test_head_norm_runs(student: Student, case: Case) -> None:
     expect_shape(norm(case["x"]), case["x"].shape, case)
 
 
-@cases("head_norm")
-def test_head_norm_values(student: Student, case: Case) -> None:
-    """Every head is normed by itself, and weighted.
-
-    每个头各自归一化，再乘以权重。
-    """
-    _expect_norm(student, case)
-
-
-@cases("head_norm_tiny")
-def test_head_norm_eps(student: Student, case: Case) -> None:
-    """eps is added to the mean square, under the root.
-
-    eps 加在均方上，位于根号之内。
-    """
-    _expect_norm(student, case)
-
-
-@cases("head_norm_float16")
-def test_head_norm_float16(student: Student, case: Case) -> None:
-    """float16 with inputs of 300 does not overflow.
-
-    float16 且输入达 300 时不溢出。
-    """
-    _expect_norm(student, case)
-
-
 @cases("rotation")
 def test_rotate_runs(student: Student, case: Case) -> None:
     """It keeps shape and dtype.
@@ -80,21 +67,17 @@ def test_rotate_runs(student: Student, case: Case) -> None:
     expect_dtype(result, "float32", case)
 
 
+@checks("""
+    test_rotate_scores: rotation
+        Products of rotated queries and keys are those of Hugging Face.
+        旋转后查询与键的乘积与 Hugging Face 一致。
+    """)
 def _expect_scores(student: Student, case: Case, limit: Limit | None = None) -> None:
     q, k = (student.call(ROTATE, case[n], case["positions"], case["theta"]) for n in "qk")
     left = expect_shape(q, case["q"].shape, case).array.astype(np.float64)
     right = expect_shape(k, case["k"].shape, case).array.astype(np.float64)
     scores = np.einsum("qhd,kgd->hgqk", left, right).astype(np.float32)
     expect_close(Tensor.of(scores), case["y"], case, SCORES, limit=limit)
-
-
-@cases("rotation")
-def test_rotate_scores(student: Student, case: Case) -> None:
-    """Products of rotated queries and keys are those of Hugging Face.
-
-    旋转后查询与键的乘积与 Hugging Face 一致。
-    """
-    _expect_scores(student, case)
 
 
 @cases("rotation_far")
@@ -120,6 +103,23 @@ def test_rotate_lengths(student: Student, case: Case) -> None:
     expect_close(own, Tensor.of(lengths.astype(np.float32)), case, what)
 
 
+@checks("""
+    test_flat_one: flat_one
+        A single sequence with one kv head gives plain causal attention.
+        单个序列、一个键值头时就是普通的因果注意力。
+
+    test_flat_average: flat_uniform
+        With keys of zero every token averages itself and what stands before it in its sequence.
+        键全为零时，每个 token 对自己与本序列中之前的 token 取平均。
+
+    test_flat_heads: flat_single_tokens
+        Each query head gets the values of its own kv head.
+        每个查询头使用与其对应的键值头的值。
+
+    test_flat_parity: flat_core
+        Several sequences, several kv heads: the numbers of Hugging Face.
+        多个序列、多个键值头：数值与 Hugging Face 一致。
+    """)
 def _expect_flat(student: Student, case: Case, limit: Limit | None = None) -> None:
     result = student.call(ATTEND, case["q"], case["k"], case["v"], case["cu"])
     expect_close(result, case["y"], case, limit=limit)
@@ -135,42 +135,6 @@ def test_flat_runs(student: Student, case: Case) -> None:
     given = case["q"], case["k"], case["v"], case["cu"]
     result = student.call(ATTEND, *given, operators=True)
     expect_shape(result, case["q"].shape, case)
-
-
-@cases("flat_one")
-def test_flat_one(student: Student, case: Case) -> None:
-    """A single sequence with one kv head gives plain causal attention.
-
-    单个序列、一个键值头时就是普通的因果注意力。
-    """
-    _expect_flat(student, case)
-
-
-@cases("flat_uniform")
-def test_flat_average(student: Student, case: Case) -> None:
-    """With keys of zero every token averages itself and what stands before it in its sequence.
-
-    键全为零时，每个 token 对自己与本序列中之前的 token 取平均。
-    """
-    _expect_flat(student, case)
-
-
-@cases("flat_single_tokens")
-def test_flat_heads(student: Student, case: Case) -> None:
-    """Each query head gets the values of its own kv head.
-
-    每个查询头使用与其对应的键值头的值。
-    """
-    _expect_flat(student, case)
-
-
-@cases("flat_core")
-def test_flat_parity(student: Student, case: Case) -> None:
-    """Several sequences, several kv heads: the numbers of Hugging Face.
-
-    多个序列、多个键值头：数值与 Hugging Face 一致。
-    """
-    _expect_flat(student, case)
 
 
 @cases("flat_core")

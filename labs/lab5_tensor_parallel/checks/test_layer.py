@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -58,12 +59,16 @@ def test_norm_first(student: Student, case: Case) -> None:
     expect_close(total, case["x"], case, SUM)
 
 
-@cases("norm")
-def test_norm_adds(student: Student, case: Case) -> None:
-    """With a residual the sum is normed.
+@checks("""
+    test_norm_adds: norm
+        With a residual the sum is normed.
+        有 residual 时，对两者之和归一化。
 
-    有 residual 时，对两者之和归一化。
-    """
+    test_norm_eps: norm_tiny
+        eps is added to the mean square, under the root.
+        eps 加在均方上，位于根号之内。
+    """)
+def _expect_normed(student: Student, case: Case) -> None:
     normed, _ = _pair(_norm_of(student, case)(case["x"], case["residual"]), case)
     expect_close(normed, case["y"], case, NORMED)
 
@@ -76,16 +81,6 @@ def test_norm_hands_on(student: Student, case: Case) -> None:
     """
     _, total = _pair(_norm_of(student, case)(case["x"], case["residual"]), case)
     expect_close(total, case["sum"], case, SUM)
-
-
-@cases("norm_tiny")
-def test_norm_eps(student: Student, case: Case) -> None:
-    """eps is added to the mean square, under the root.
-
-    eps 加在均方上，位于根号之内。
-    """
-    normed, _ = _pair(_norm_of(student, case)(case["x"], case["residual"]), case)
-    expect_close(normed, case["y"], case, NORMED)
 
 
 @cases("norm_float16")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -96,6 +97,15 @@ def test_qkv_shapes(student: Student, case: Case) -> None:
             expect_value(kv_heads[rank], max(1, all_kv_heads // world), case, named)
 
 
+@checks("""
+    test_qkv_rows: qkv_own_loading
+        Every rank loads the rows of its own heads.
+        每个 rank 加载自己那些头的行。
+
+    test_qkv_shared: qkv_shared
+        With more ranks than kv heads, neighbours load the same kv head, and no other.
+        rank 多于键值头时，相邻的 rank 加载同一个键值头，而不是别的。
+    """)
 def _expect_rows(student: Student, case: Case) -> None:
     for world in worlds(case):
         group = student.ranks(world)
@@ -105,24 +115,6 @@ def _expect_rows(student: Student, case: Case) -> None:
             group.call(linear, weight, case[shard], shard, method="weight_loader")
         loaded = group.get(linear, "weight")
         expect_ranks_close(loaded, weights_of_ranks(case, world), case, WEIGHT)
-
-
-@cases("qkv_own_loading")
-def test_qkv_rows(student: Student, case: Case) -> None:
-    """Every rank loads the rows of its own heads.
-
-    每个 rank 加载自己那些头的行。
-    """
-    _expect_rows(student, case)
-
-
-@cases("qkv_shared")
-def test_qkv_shared(student: Student, case: Case) -> None:
-    """With more ranks than kv heads, neighbours load the same kv head, and no other.
-
-    rank 多于键值头时，相邻的 rank 加载同一个键值头，而不是别的。
-    """
-    _expect_rows(student, case)
 
 
 @cases("qkv_own")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -18,6 +19,23 @@ LOAD = "mlp.load_weights"
 NOTES = Text("what reached the parameters", "到达各参数的内容")
 
 
+@checks("""
+    test_load_packed: load_packed load_bare
+        Packed weights reach the loader of their module, with their shard id.
+        打包的权重连同 shard_id 交给所属模块的 loader。
+
+    test_load_rows: load_rows
+        A loader without parts is called with two arguments.
+        不分部分的 loader 以两个参数调用。
+
+    test_load_plain: load_plain
+        What has no loader is copied, under its own name.
+        没有 loader 的参数按原名直接复制。
+
+    test_load_layers: load_layers
+        Two layers at once: everything lands in its own.
+        同时加载两层：每个张量都到自己的层。
+    """)
 def _expect_loaded(student: Student, case: Case) -> None:
     """Every loader is called with its part, every other parameter is filled."""
     model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
@@ -27,42 +45,6 @@ def _expect_loaded(student: Student, case: Case) -> None:
     for name, tensor in want.items():
         what = Text(f"what was loaded as {name}", f"作为 {name} 加载的内容")
         expect_close(got[name], tensor, case, what)
-
-
-@cases("load_packed", "load_bare")
-def test_load_packed(student: Student, case: Case) -> None:
-    """Packed weights reach the loader of their module, with their shard id.
-
-    打包的权重连同 shard_id 交给所属模块的 loader。
-    """
-    _expect_loaded(student, case)
-
-
-@cases("load_rows")
-def test_load_rows(student: Student, case: Case) -> None:
-    """A loader without parts is called with two arguments.
-
-    不分部分的 loader 以两个参数调用。
-    """
-    _expect_loaded(student, case)
-
-
-@cases("load_plain")
-def test_load_plain(student: Student, case: Case) -> None:
-    """What has no loader is copied, under its own name.
-
-    没有 loader 的参数按原名直接复制。
-    """
-    _expect_loaded(student, case)
-
-
-@cases("load_layers")
-def test_load_layers(student: Student, case: Case) -> None:
-    """Two layers at once: everything lands in its own.
-
-    同时加载两层：每个张量都到自己的层。
-    """
-    _expect_loaded(student, case)
 
 
 @cases("load_plain")

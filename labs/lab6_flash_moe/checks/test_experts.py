@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.costs import expect_bytes, expect_flops, measured
 from autograder.checks.expect import (
     cases,
@@ -39,57 +40,32 @@ def test_experts_runs(student: Student, case: Case) -> None:
         expect_parameter(student, experts, name, case)
 
 
-@cases("experts_one")
-def test_experts_one(student: Student, case: Case) -> None:
-    """A single expert is a gated MLP: SiLU of the gate, times up, then down.
+@checks("""
+    test_experts_one: experts_one
+        A single expert is a gated MLP: SiLU of the gate, times up, then down.
+        单个专家就是门控 MLP：门经过 SiLU，乘以 up，再经过 down。
 
-    单个专家就是门控 MLP：门经过 SiLU，乘以 up，再经过 down。
-    """
-    expect_close(mixed(student, case), case["y"], case)
+    test_experts_weights: experts_shares
+        The output of an expert is multiplied by the token's weight for it.
+        专家的输出乘以该 token 对它的权重。
 
+    test_experts_dispatch: experts_dispatch
+        Every token goes to the expert it chose, and comes back to its own place.
+        每个 token 去往它选中的专家，结果回到它自己的位置。
 
-@cases("experts_shares")
-def test_experts_weights(student: Student, case: Case) -> None:
-    """The output of an expert is multiplied by the token's weight for it.
+    test_experts_sum: experts_sum
+        The outputs of all experts of a token are added up.
+        一个 token 的所有专家的输出要相加。
 
-    专家的输出乘以该 token 对它的权重。
-    """
-    expect_close(mixed(student, case), case["y"], case)
+    test_experts_parity: experts_core
+        The numbers equal those of Hugging Face.
+        数值与 Hugging Face 一致。
 
-
-@cases("experts_dispatch")
-def test_experts_dispatch(student: Student, case: Case) -> None:
-    """Every token goes to the expert it chose, and comes back to its own place.
-
-    每个 token 去往它选中的专家，结果回到它自己的位置。
-    """
-    expect_close(mixed(student, case), case["y"], case)
-
-
-@cases("experts_sum")
-def test_experts_sum(student: Student, case: Case) -> None:
-    """The outputs of all experts of a token are added up.
-
-    一个 token 的所有专家的输出要相加。
-    """
-    expect_close(mixed(student, case), case["y"], case)
-
-
-@cases("experts_core")
-def test_experts_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of Hugging Face.
-
-    数值与 Hugging Face 一致。
-    """
-    expect_close(mixed(student, case), case["y"], case)
-
-
-@cases("experts_unused")
-def test_experts_unused(student: Student, case: Case) -> None:
-    """Experts that nobody chose change nothing.
-
-    没有被选中的专家不影响结果。
-    """
+    test_experts_unused: experts_unused
+        Experts that nobody chose change nothing.
+        没有被选中的专家不影响结果。
+    """)
+def _expect_parity(student: Student, case: Case) -> None:
     expect_close(mixed(student, case), case["y"], case)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     OUTPUT,
     cases,
@@ -36,12 +37,36 @@ def test_flash_runs(student: Student, case: Case) -> None:
     expect_shape(flash(student, case, operators=True), case["q"].shape, case)
 
 
-@cases("flash_one_tile")
-def test_flash_one_tile(student: Student, case: Case) -> None:
-    """In a single tile it is plain attention: products, scale, softmax, values.
+@checks("""
+    test_flash_one_tile: flash_one_tile
+        In a single tile it is plain attention: products, scale, softmax, values.
+        只有一块时就是普通注意力：乘积、缩放、softmax、取值。
 
-    只有一块时就是普通注意力：乘积、缩放、softmax、取值。
-    """
+    test_flash_ragged: flash_ragged
+        Lengths that are no multiples of the blocks lose nothing and add nothing.
+        长度不是块大小的倍数时，既不丢失也不多算。
+
+    test_flash_mask: flash_even_mask
+        With as many queries as keys, query i averages values 0 to i.
+        查询与键一样多时，查询 i 对 value 0 到 i 取平均。
+
+    test_flash_offset: flash_offset
+        With more keys than queries, the last query sees all keys.
+        键比查询多时，最后一个查询能看到全部键。
+
+    test_flash_decode: flash_last_query
+        A single query sees all keys, as in decoding.
+        单个查询能看到全部键，如解码时那样。
+
+    test_flash_value_heads: flash_value_heads
+        Each query head gets the values of its own kv head.
+        每个查询头使用与其对应的键值头的值。
+
+    test_flash_parity: flash_core flash_causal
+        The numbers equal those of F.scaled_dot_product_attention.
+        数值与 F.scaled_dot_product_attention 一致。
+    """)
+def _expect_parity(student: Student, case: Case) -> None:
     expect_parity(student, case)
 
 
@@ -59,15 +84,6 @@ def test_flash_tiles(student: Student, case: Case) -> None:
         "当某一块带来新的最大值时，目前的和与输出都要按它重新缩放。",
     )
     expect_same(tiles, whole, case, why)
-
-
-@cases("flash_ragged")
-def test_flash_ragged(student: Student, case: Case) -> None:
-    """Lengths that are no multiples of the blocks lose nothing and add nothing.
-
-    长度不是块大小的倍数时，既不丢失也不多算。
-    """
-    expect_parity(student, case)
 
 
 @cases("flash_core")
@@ -109,42 +125,6 @@ def test_flash_future(student: Student, case: Case) -> None:
         expect_same(after, before, case, why, what, part=early)
 
 
-@cases("flash_even_mask")
-def test_flash_mask(student: Student, case: Case) -> None:
-    """With as many queries as keys, query i averages values 0 to i.
-
-    查询与键一样多时，查询 i 对 value 0 到 i 取平均。
-    """
-    expect_parity(student, case)
-
-
-@cases("flash_offset")
-def test_flash_offset(student: Student, case: Case) -> None:
-    """With more keys than queries, the last query sees all keys.
-
-    键比查询多时，最后一个查询能看到全部键。
-    """
-    expect_parity(student, case)
-
-
-@cases("flash_last_query")
-def test_flash_decode(student: Student, case: Case) -> None:
-    """A single query sees all keys, as in decoding.
-
-    单个查询能看到全部键，如解码时那样。
-    """
-    expect_parity(student, case)
-
-
-@cases("flash_value_heads")
-def test_flash_value_heads(student: Student, case: Case) -> None:
-    """Each query head gets the values of its own kv head.
-
-    每个查询头使用与其对应的键值头的值。
-    """
-    expect_parity(student, case)
-
-
 @cases("flash_key_heads")
 def test_flash_key_heads(student: Student, case: Case) -> None:
     """Each query head looks at the keys of its own kv head.
@@ -154,15 +134,6 @@ def test_flash_key_heads(student: Student, case: Case) -> None:
     what = Text("the heads whose keys are zero", "键为零的那些头")
     heads = (slice(None), slice(case["first"], case["last"]))
     expect_parity(student, case, what=what, part=heads)
-
-
-@cases("flash_core", "flash_causal")
-def test_flash_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of F.scaled_dot_product_attention.
-
-    数值与 F.scaled_dot_product_attention 一致。
-    """
-    expect_parity(student, case)
 
 
 @cases("flash_large", "flash_low")

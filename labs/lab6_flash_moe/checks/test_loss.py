@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -33,30 +34,24 @@ def test_loss_runs(student: Student, case: Case) -> None:
     expect_shape(_loss(student, case), (), case, LOSS)
 
 
-@cases("loss_balanced")
-def test_loss_balanced(student: Student, case: Case) -> None:
-    """Where all experts are used alike, it is top_k.
+@checks("""
+    test_loss_balanced: loss_balanced
+        Where all experts are used alike, it is top_k.
+        所有专家使用均衡时，损失等于 top_k。
 
-    所有专家使用均衡时，损失等于 top_k。
-    """
-    expect_close(_loss(student, case), case["loss"], case, LOSS)
+    test_loss_parity: loss_one_layer
+        On one layer it equals that of Hugging Face.
+        对单层，与 Hugging Face 一致。
 
+    test_loss_layers: loss_layers
+        Several layers are averaged together, not one by one.
+        多层的 token 合在一起取平均，而不是逐层计算。
 
-@cases("loss_one_layer")
-def test_loss_parity(student: Student, case: Case) -> None:
-    """On one layer it equals that of Hugging Face.
-
-    对单层，与 Hugging Face 一致。
-    """
-    expect_close(_loss(student, case), case["loss"], case, LOSS)
-
-
-@cases("loss_layers")
-def test_loss_layers(student: Student, case: Case) -> None:
-    """Several layers are averaged together, not one by one.
-
-    多层的 token 合在一起取平均，而不是逐层计算。
-    """
+    test_loss_masked: loss_masked loss_masked_alone
+        Padding does not count.
+        填充的 token 不计入。
+    """)
+def _expect_loss(student: Student, case: Case) -> None:
     expect_close(_loss(student, case), case["loss"], case, LOSS)
 
 
@@ -70,15 +65,6 @@ def test_loss_gradient(student: Student, case: Case) -> None:
     function = Named("mlp.load_balancing_loss")
     result = student.call(gradient, function, blocks_of(case), *case["size"])
     expect_close(result, case["slope"], case, SLOPE)
-
-
-@cases("loss_masked", "loss_masked_alone")
-def test_loss_masked(student: Student, case: Case) -> None:
-    """Padding does not count.
-
-    填充的 token 不计入。
-    """
-    expect_close(_loss(student, case), case["loss"], case, LOSS)
 
 
 @cases("loss_masked")

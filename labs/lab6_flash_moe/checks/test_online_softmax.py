@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.costs import expect_growth
 from autograder.checks.expect import (
     cases,
@@ -43,6 +44,19 @@ def _parts(value: Any, case: Case) -> tuple[Tensor, Tensor]:
     return expect_shape(maximum, shape, case, MAXIMUM), expect_shape(total, shape, case, TOTAL)
 
 
+@checks("""
+    test_online_rising: scores_rising
+        A new maximum makes what was summed up before smaller.
+        出现新的最大值时，之前累加的和随之缩小。
+
+    test_online_falling: scores_falling
+        A block below the maximum is measured from the maximum so far.
+        低于最大值的块以目前的最大值为基准。
+
+    test_online_large: scores_large scores_low
+        Scores of hundreds, above zero or below, do no harm.
+        数百大小的分数，无论正负，都不会出错。
+    """)
 def _expect_log(student: Student, case: Case) -> None:
     """Maximum and total together: what they stand for, whatever the maximum is."""
     maximum, total = _parts(_online(student, case), case)
@@ -73,40 +87,16 @@ def test_online_maximum(student: Student, case: Case) -> None:
     expect_close(maximum, case["maximum"], case, MAXIMUM)
 
 
-@cases("scores_level")
-def test_online_sum(student: Student, case: Case) -> None:
-    """With the same maximum in every block, the sums of the blocks add up.
+@checks("""
+    test_online_sum: scores_level
+        With the same maximum in every block, the sums of the blocks add up.
+        各块最大值相同时，各块的和应累加起来。
 
-    各块最大值相同时，各块的和应累加起来。
-    """
-    _, total = _parts(_online(student, case), case)
-    expect_close(total, case["total"], case, TOTAL)
-
-
-@cases("scores_rising")
-def test_online_rising(student: Student, case: Case) -> None:
-    """A new maximum makes what was summed up before smaller.
-
-    出现新的最大值时，之前累加的和随之缩小。
-    """
-    _expect_log(student, case)
-
-
-@cases("scores_falling")
-def test_online_falling(student: Student, case: Case) -> None:
-    """A block below the maximum is measured from the maximum so far.
-
-    低于最大值的块以目前的最大值为基准。
-    """
-    _expect_log(student, case)
-
-
-@cases("scores_blocks")
-def test_online_total(student: Student, case: Case) -> None:
-    """The total is the sum of exp(score - maximum) over all blocks.
-
-    总和是所有块的 exp(score - maximum) 之和。
-    """
+    test_online_total: scores_blocks
+        The total is the sum of exp(score - maximum) over all blocks.
+        总和是所有块的 exp(score - maximum) 之和。
+    """)
+def _expect_total(student: Student, case: Case) -> None:
     _, total = _parts(_online(student, case), case)
     expect_close(total, case["total"], case, TOTAL)
 
@@ -126,15 +116,6 @@ def test_online_hidden(student: Student, case: Case) -> None:
         raise reject(float(low[~np.isneginf(low)][0]), Text("-inf", "-inf"), case, what)
     got, want = (np.where(seen, m.array, 0.0) for m in (maximum, case["maximum"]))
     expect_close(Tensor.of(got), Tensor.of(want), case, MAXIMUM)
-
-
-@cases("scores_large", "scores_low")
-def test_online_large(student: Student, case: Case) -> None:
-    """Scores of hundreds, above zero or below, do no harm.
-
-    数百大小的分数，无论正负，都不会出错。
-    """
-    _expect_log(student, case)
 
 
 @cases("scores_bfloat16")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
@@ -69,22 +70,16 @@ def test_router_sums(student: Student, case: Case) -> None:
     expect_close(Tensor.of(weights.sum(-1, keepdims=True)), Tensor.of(ones), case, SUMS)
 
 
-@cases("router_normed", "router_single")
-def test_router_normed(student: Student, case: Case) -> None:
-    """With norm_topk_prob each expert has the right weight.
+@checks("""
+    test_router_normed: router_normed router_single
+        With norm_topk_prob each expert has the right weight.
+        norm_topk_prob 为 True 时，每个专家的权重正确。
 
-    norm_topk_prob 为 True 时，每个专家的权重正确。
-    """
-    _, weights, chosen = routed(student, case)
-    expect_close(by_expert(weights, chosen, case), case["dense"], case, WEIGHTS)
-
-
-@cases("router_plain")
-def test_router_plain(student: Student, case: Case) -> None:
-    """Without norm_topk_prob the weights are probabilities among all experts.
-
-    norm_topk_prob 为 False 时，权重是在全部专家中的概率。
-    """
+    test_router_plain: router_plain
+        Without norm_topk_prob the weights are probabilities among all experts.
+        norm_topk_prob 为 False 时，权重是在全部专家中的概率。
+    """)
+def _expect_weights(student: Student, case: Case) -> None:
     _, weights, chosen = routed(student, case)
     expect_close(by_expert(weights, chosen, case), case["dense"], case, WEIGHTS)
 

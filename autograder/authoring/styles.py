@@ -12,10 +12,16 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from autograder.course.labfile import SOLUTIONS
+from autograder.course.labfile import ROOT, SOLUTIONS
 
 MARKER = "# over the solution\n"
 Edit = tuple[int, int, list[str]]  # lines from, up to and without; what stands there then
+
+
+def folders(lab: str, root: Path = ROOT) -> list[Path]:
+    """The folders of all styles of a lab, given by its name."""
+    found = (root / "tests" / "styles" / lab.split("_")[0]).glob("*/*.py")
+    return sorted({path.parent for path in found})
 
 
 def text_of(folder: Path, file: str) -> str:
@@ -24,7 +30,7 @@ def text_of(folder: Path, file: str) -> str:
     text = own.read_text(encoding="utf-8") if own.is_file() else MARKER
     if not text.startswith(MARKER):
         return text
-    (solution,) = SOLUTIONS.glob(f"{folder.parent.name}_*")
+    (solution,) = [at for at in SOLUTIONS.iterdir() if at.name.split("_")[0] == folder.parent.name]
     return composed((solution / file).read_text(encoding="utf-8"), text)
 
 
@@ -65,8 +71,11 @@ def _edits(
             first, last = _span(below, there)
             yield first, first, waiting
             waiting = []
-            both = isinstance(node, ast.ClassDef) and isinstance(there, ast.ClassDef)
-            if both and header(node) == header(there):
+            if (
+                isinstance(node, ast.ClassDef)
+                and isinstance(there, ast.ClassDef)
+                and header(node) == header(there)
+            ):
                 yield from _edits(below, above, there, node)
             else:
                 yield first, last, above[start:end]

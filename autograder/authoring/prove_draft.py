@@ -1,0 +1,94 @@
+"""Promises about a lab that is being written, asked in this process: seconds, and no isolation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+from autograder.authoring import styles
+from autograder.authoring.answers import (
+    Answers,
+    Wanted,
+    lost_of,
+    reference_of,
+    run_here,
+    sources_of,
+)
+from autograder.authoring.place import LabSources, read
+from autograder.authoring.prove_lab import solution_faults, stub_faults
+from autograder.checks.plan import Plan, collect
+from autograder.diagnosis import misconceptions
+from autograder.diagnosis.fingerprints import fingerprints, shortened
+from autograder.diagnosis.misconceptions import Entry, MisconceptionError
+from autograder.reference import cases, recipes
+
+_SECRET = b"of a lab that is being written"
+
+
+def whole_plan(place: LabSources) -> Plan:
+    """The checks of a lab on its public cases, and on hidden ones of a known secret."""
+    with tempfile.TemporaryDirectory() as scratch:
+        hidden = Path(scratch) / "hidden.safetensors"
+        hidden.write_bytes(cases.dump(recipes.build(recipes.of_lab(place.solution), _SECRET)))
+        return collect(place.folder, ("--hidden-cases", str(hidden)))
+
+
+def unfair_scores(place: LabSources) -> Iterator[str]:
+    """Whatever a stub earns, and the solution or another style of it loses."""
+    plan, lab = whole_plan(place), place.lab
+    stub = {file: read(place.folder / file) for file in lab.files}
+    yield from stub_faults(lab, run_here(plan, stub)[0])
+    right = {"solution": sources_of(place)}
+    for folder in styles.folders(place.name, place.root):
+        right[f"style {folder.name}"] = styles.texts_of(folder, lab.files)
+    for name, sources in right.items():
+        yield from solution_faults(lab, name, run_here(plan, sources)[0])
+
+
+def unseen_mistakes(place: LabSources) -> Iterator[str]:
+    """Mistakes that do not fit, cost no point, cost other points, or are as good as another."""
+    if not place.misconceptions.exists():
+        return
+    sources = sources_of(place)
+    fitting: dict[Entry, dict[str, str]] = {}
+    for entry in misconceptions.load(place.misconceptions).entries:
+        try:
+            fitting[entry] = misconceptions.apply(entry, sources)
+        except MisconceptionError as error:
+            yield str(error)
+    plan = collect(place.folder)
+    asked = [Wanted(text) for text in fitting.values()]
+    answers = Answers(plan).short(asked, what="mistakes")
+    families = {check.name: check.family for check in place.lab.checks}
+    whole: Plan | None = None
+    for entry, answer in zip(fitting, answers, strict=True):
+        lost = {families[name] for name in answer.lost}
+        if lost and not (entry.families and lost.isdisjoint(entry.families)):
+            continue
+        whole = whole or whole_plan(place)
+        hidden = sorted(lost_of(run_here(whole, fitting[entry])[0]))
+        lost |= {families[name] for name in hidden}
+        if not answer.lost:
+            also = f"{', '.join(hidden)} fails on a hidden one" if hidden else "nor any hidden one"
+            yield f"entry {entry.id}: no public case costs it a point ({also}); draw one that does"
+        elif lost.isdisjoint(entry.families):
+            shown = '", "'.join(sorted(lost))
+            yield f'entry {entry.id}: families: none of them loses points; write ["{shown}"]'
+    reference, random = reference_of(plan, sources)
+    rows: dict[Entry, dict[str, list[int]]] = {entry: {} for entry in fitting}
+    by_id = {entry.id: entry for entry in fitting}
+    for name, right in reference.items():
+        traces = [((e.id,), a.items[name]) for e, a in zip(fitting, answers, strict=True)]
+        prints = fingerprints(shortened(right), traces, random)
+        if prints is None:
+            continue
+        for number, (own,) in enumerate(prints.mistakes):
+            rows[by_id[own]][name] = prints.rows[number].tolist()
+    for one, other in combinations(fitting, 2):
+        if rows[one] and rows[one] == rows[other] and one.class_name != other.class_name:
+            yield (
+                f"entries {one.id} and {other.id} answer every public case alike; draw one that "
+                "tells them apart, or give them one class"
+            )

@@ -1,0 +1,121 @@
+"""A lab that is being written: begun from a tiny one, tried in seconds, told what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograder.authoring import audit, build, new_lab, prove_lab
+from autograder.authoring.place import LabSources
+from autograder.course.labfile import LabError
+
+NAME = "lab97_gate"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> LabSources:
+    new_lab.run(NAME, ["attention.py", "mlp.py"], tmp_path)
+    return LabSources(tmp_path, NAME)
+
+
+def tried(place: LabSources, capsys: pytest.CaptureFixture[str]) -> str:
+    """The lines of ``try`` that speak of a fault."""
+    status = audit.run_draft("97", place.root)
+    lines = capsys.readouterr().out.splitlines()
+    faults = [line for line in lines if line.startswith("   ")]
+    assert status == bool(faults)
+    return "\n".join(faults)
+
+
+def edited(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def test_a_new_lab_holds_what_it_promises(
+    place: LabSources, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tried(place, capsys) == ""
+    assert list(prove_lab.handout_breaches(place)) == []
+    list(build.build(place))  # its banks
+    assert list(prove_lab.stale(place)) == []
+    assert list(prove_lab.unfair_scores(place)) == []  # as a class is graded
+    assert list(prove_lab.leaks(place)) == []
+    with pytest.raises(LabError, match=f"{NAME} exists"):
+        new_lab.run(NAME, ["gate.py"], place.root)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [("Lab 7", ["a.py"]), ("../x", ["a.py"]), ("lab7", ["a"]), ("lab7", ["a.py", "a.py"])],
+)
+def test_names_that_are_none_are_refused(name: str, files: list[str], tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"no name of a lab|different names"):
+        new_lab.run(name, files, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "told"),
+    [
+        ("solution/mlp.py", "x * factor", "x * 2", "solution: test_mlp is failed"),
+        ("lab/lab.toml", "points = 50", "points = 49", "sum to 99"),
+        ("solution/misconceptions.toml", "return x * factor", "return y", "attention_unscaled"),
+        (
+            "solution/misconceptions.toml",
+            "return x + factor",
+            "return 1 * x",
+            "entries attention_unscaled and attention_added answer every public case alike",
+        ),
+        (
+            "solution/misconceptions.toml",
+            "return x + factor",
+            "return factor * x",
+            "entry attention_added: no public case costs it a point (nor any hidden one)",
+        ),
+        (
+            "solution/misconceptions.toml",
+            "return x + factor",
+            "return x * (factor if factor > 1 and x.shape[0] == 2 else 2)",
+            "entry attention_added: no public case costs it a point (test_attention fails on a",
+        ),
+        (
+            "solution/misconceptions.toml",
+            'file = "mlp.py"',
+            'file = "mlp.py"\nfamilies = ["GQA"]',
+            'entry mlp_unscaled: families: none of them loses points; write ["numeric parity"]',
+        ),
+        ("solution/cases/__init__.py", "def mlp", "def other", "has no such recipe"),
+        ("solution/attention.py", "# BEGIN SOLUTION", "# ", "END SOLUTION without a BEGIN"),
+    ],
+)
+def test_one_line_says_what_is_wrong(
+    place: LabSources,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    old: str,
+    new: str,
+    told: str,
+) -> None:
+    folder, _, name = file.partition("/")
+    edited((place.folder if folder == "lab" else place.solution) / name, old, new)
+    try:
+        found = tried(place, capsys)
+    except ValueError as error:  # what cannot even be read
+        found = str(error)
+    assert told in found and "Traceback" not in found
+
+
+def test_a_style_that_is_wrong_is_told(
+    place: LabSources, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autograder.authoring.styles.SOLUTIONS", place.solutions)
+    style = place.root / "tests" / "styles" / "lab97" / "other"
+    style.mkdir(parents=True)
+    over = "# over the solution\n\n\ndef mlp(x: Tensor, factor: float) -> Tensor:\n    return "
+    (style / "mlp.py").write_text(f"{over}x + x * (factor - 1)\n", encoding="utf-8")
+    assert tried(place, capsys) == ""
+    (style / "mlp.py").write_text(f"{over}x + factor - 1\n", encoding="utf-8")
+    assert "style other: test_mlp is failed" in tried(place, capsys)
