@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from autograder.checks import plugin
-from autograder.reference import hf
 from autograder.reference.cases import Case
 from autograder.reference.compare import LIMITS, difference
 from autograder.worker.values import to_torch
 from labs.given.config import Qwen3Config
+from solutions.reference import hf
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -13,10 +13,10 @@ from tokenizers import Tokenizer
 
 from autograder.cli.chat import run
 from autograder.course import labfile
-from autograder.reference import oracle_model
 from autograder.worker import real_weights
 from autograder.worker.loader import StudentModules, read_sources
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle_model
 
 TINY = labfile.LABS / "given" / "tiny_qwen3"
 LAB = labfile.load(labfile.find_lab("4"))
@@ -98,7 +98,7 @@ def test_any_folder_of_transformers_talks(
     """Folders that ``save_pretrained`` writes: sharded, tied or not, 16 bits or 32."""
     from dataclasses import replace
 
-    from autograder.reference import hf
+    from solutions.reference import hf
 
     config = replace(Qwen3Config.from_json(TINY / "config.json"), tie_word_embeddings=tied)
     torch.manual_seed(1)

@@ -23,9 +23,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from autograder.reference import oracle, oracle_moe
 from autograder.reference.compare import LIMITS, difference
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle, oracle_moe
 
 # Proof that the sparse MoE of the float64 reference is Qwen3's, for :mod:`compat`.
 
@@ -69,7 +69,7 @@ def draw(block: Block) -> tuple[dict[str, Tensor], Tensor]:
 
 def compare_moe(block: Block) -> Iterator[tuple[str, Tensor, Tensor]]:
     """What is compared, and each result by transformers and by the reference."""
-    from autograder.reference import hf
+    from solutions.reference import hf
 
     weights, x = draw(block)
     ours, logits = oracle_moe.sparse_moe(weights, x, block.top_k, norm=block.norm)
@@ -158,7 +158,7 @@ def draw_weights(config: Qwen3Config, seed: int = 0) -> dict[str, Tensor]:
     Matrices are N(0, 1/fan_in); norm weights are spread over 0.25 to 1.75, because equal ones
     would hide a norm that is swapped, shared or misplaced.
     """
-    from autograder.reference import hf  # imports transformers, which the parent never needs
+    from solutions.reference import hf  # imports transformers, which the parent never needs
 
     random = torch.Generator().manual_seed(seed)
     return {
@@ -193,7 +193,7 @@ def errors(actual: Tensor, expected: Tensor) -> tuple[float, float]:
 
 def compare(case: Case) -> Iterator[Agreement]:
     """Compute everything about one case with transformers and with the reference."""
-    from autograder.reference import hf
+    from solutions.reference import hf
 
     config, (hidden, mask, positions) = case.config, draw_inputs(case)
     weights = draw_weights(config)
@@ -230,7 +230,7 @@ def compare(case: Case) -> Iterator[Agreement]:
 
 def prove() -> int:
     """Compare every case under the transformers at hand; print one line; 0 if all agree."""
-    from autograder.reference import hf
+    from solutions.reference import hf
 
     found = [(name, a) for name, case in CASES.items() for a in compare(case)]
     for name, block in BLOCKS.items():

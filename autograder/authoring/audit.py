@@ -85,7 +85,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise("notebooks are what their sources give", prove_lab.stale_notebooks),
     Promise("spot-the-error questions are what their source gives", build.stale_spots),
     Promise("no line of the solution stands where students read", prove_lab.leaks),
-    Promise("every check is described in two languages", prove_words.docstrings),
+    Promise("hints and checks are told in two languages", prove_words.docstrings),
     Promise("every message says the same in two languages", prove_words.messages),
     Promise("every message that code asks for exists", prove_words.absent_messages),
     Promise("the handout has every part, and the points of lab.toml", prove_lab.handout_breaches),

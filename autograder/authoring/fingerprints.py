@@ -32,7 +32,6 @@ from autograder.diagnosis.fingerprints import FAR, Fingerprints, Short, fingerpr
 from autograder.diagnosis.items import Stage, StagePlan, Trace
 from autograder.worker.session import summary
 from autograder.worker.values import to_torch
-from labs.given.config import Qwen3Config
 
 # Computes the stages that a lab's ``solutions/<lab>/stages.py`` describes, for its bank.
 
@@ -79,7 +78,7 @@ def of_lab(place: LabSources, plan: Plan) -> dict[str, StagePlan]:
         case = trials[0].case
         weights = {name: to_torch(tensor) for name, tensor in case.weights.items()}
         with torch.no_grad():
-            steps = steps_of((Qwen3Config(**case.config), weights, to_torch(case["x"])))
+            steps = steps_of(case.config, weights, to_torch(case["x"]))
             stages = tuple(_stage(step) for step in steps)
         found[exercise] = StagePlan(check, case.name, stages)
     return found

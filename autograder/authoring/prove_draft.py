@@ -63,6 +63,9 @@ def unseen_mistakes(place: LabSources) -> Iterator[str]:
     answers = Answers(plan).short(asked, what="mistakes")
     families = {check.name: check.family for check in place.lab.checks}
     whole: Plan | None = None
+    for entry in fitting:
+        for family in sorted(set(entry.families) - set(families.values())):
+            yield f"entry {entry.id}: families: no check of lab.toml is of the family {family!r}"
     for entry, answer in zip(fitting, answers, strict=True):
         lost = {families[name] for name in answer.lost}
         if lost and not (entry.families and lost.isdisjoint(entry.families)):

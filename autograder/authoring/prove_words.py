@@ -244,8 +244,8 @@ def exercises(place: LabSources) -> Iterator[str]:
             yield f"{toml}: exercise {exercise.id}: has no check; add one to check = [ … ]"
         if not exercise.title.en.strip() or not exercise.title.zh.strip():
             yield f"{toml}: exercise {exercise.id}: title: a language is empty; write it"
-        for fault in _language_faults(exercise.hint):
-            yield f"{toml}: exercise {exercise.id}: hint: {fault}"
+        if not exercise.hint.en.strip():
+            yield f"{toml}: exercise {exercise.id}: hint: is empty; write it"
     known = {(exercise.file, exercise.id) for exercise in place.lab.exercises}
     for name, ids in marked.items():
         for extra in sorted(ids - {id_ for file, id_ in known if file == name}):
@@ -254,7 +254,11 @@ def exercises(place: LabSources) -> Iterator[str]:
 
 
 def docstrings(place: LabSources) -> Iterator[str]:
-    """Checks whose docstring is not an English and then a Chinese paragraph."""
+    """Hints and docstrings of checks that are not English and then Chinese."""
+    toml = place.shown(place.folder / "lab.toml")
+    for exercise in place.lab.exercises:
+        for fault in _language_faults(exercise.hint):
+            yield f"{toml}: exercise {exercise.id}: hint: {fault}"
     for check in place.lab.checks:
         for fault in _language_faults(check.title):
             yield f"{place.shown(place.folder)}/checks: {check.name}: docstring: {fault}"

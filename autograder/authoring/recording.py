@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course import labfile
-from autograder.course.labfile import ROOT
+from autograder.course.labfile import GRADER, ROOT
 from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import HandIn, Lab, Submission
 from autograder.grading.engine import Engine
@@ -258,9 +258,8 @@ def code_of(path: Path) -> str:
 @cache
 def state_of_ours() -> str:
     """Hash of the code that runs and judges hand-ins, of what labs give, and of the libraries."""
-    package = ROOT / "autograder"
-    code = [path for room in GRADERS for path in (package / room).rglob("*.py")]
-    code += [package / "grading" / name for name in CONDUCT]
+    code = [path for room in GRADERS for path in (GRADER / room).rglob("*.py")]
+    code += [GRADER / "grading" / name for name in CONDUCT]
     given = (ROOT / "labs" / "given").rglob("*")
     code += [path for path in given if path.suffix in (".py", ".json", ".safetensors")]
     libraries = [metadata.version(name) for name in ("torch", "numpy", "pytest")]

@@ -243,7 +243,7 @@ def leaks(files: Mapping[str, bytes], root: Path) -> Iterator[str]:
         module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         if path.endswith(".py") and student_parts.is_never(module):
             yield f"{path}: students must not get it"
-        if path.startswith("solutions/"):
+        elif path.startswith("solutions/"):
             yield f"{path}: it is a part of the solutions"
     texts = {path: text for path, blob in files.items() if (text := _text(path, blob))}
     given = "\n".join(text for path, text in texts.items() if path.startswith("labs/given/"))

@@ -17,15 +17,10 @@ ROOTS = (f"{PACKAGE}.__main__", f"{PACKAGE}.cli.pytest_plugin")
 # What may never be in a student's copy: answers, what makes them, and what instructors do. Code of
 # students may name one of these in a string, and must then do without it; it may not import it.
 NEVER = (
+    "solutions",
     f"{PACKAGE}.authoring",
     f"{PACKAGE}.cli.instructor_commands",
-    f"{PACKAGE}.grading.prepare",
-    f"{PACKAGE}.grading.trials",
     f"{PACKAGE}.reference.build",
-    f"{PACKAGE}.reference.compat",
-    f"{PACKAGE}.reference.hf",
-    f"{PACKAGE}.reference.interleaved",
-    f"{PACKAGE}.reference.oracle",
     f"{PACKAGE}.reference.recipes",
 )
 
@@ -36,8 +31,7 @@ class PartsError(ValueError):
 
 def is_never(module: str) -> bool:
     """Return whether a module is one that students must not get, or lies in such a package."""
-    oracle = module.startswith(f"{PACKAGE}.reference.oracle")  # and oracle_model, …
-    return oracle or any(module == one or module.startswith(f"{one}.") for one in NEVER)
+    return any(module == one or module.startswith(f"{one}.") for one in NEVER)
 
 
 def parts(root: Path) -> dict[str, Path]:
@@ -73,7 +67,7 @@ def _of_labs(root: Path, files: dict[str, Path]) -> Iterator[str]:
 
 
 def _modules(root: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted((root / PACKAGE).rglob("*.py")):
+    for path in sorted([*(root / PACKAGE).rglob("*.py"), *(root / "solutions").rglob("*.py")]):
         parts = path.relative_to(root).with_suffix("").parts
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 

@@ -30,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         parser.print_help()
         return 0
+    if arguments.root:
+        os.environ["AUTOGRADER_COURSE"] = arguments.root  # read where paths of the course are
     for stream in (sys.stdout, sys.stderr):
         # A Chinese Windows terminal is GBK: what it cannot show must not end the program.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -84,6 +86,8 @@ def _parser(words: Mapping[str, str]) -> argparse.ArgumentParser:
     """The parser of all commands; its help is in these words (see :class:`Parser`)."""
     text = "Checks and grades the labs of qwen3-labs."
     parser = Parser(prog="autograder", description=text, words=words)
+    text = "folder of the course, which holds labs (default: the one that this is called in)"
+    parser.add_argument("--course", dest="root", metavar="DIR", help=text)
     commands = Commands(parser)
     student_commands.add(commands)
     if importlib.util.find_spec(INSTRUCTORS) is not None:

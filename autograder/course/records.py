@@ -28,10 +28,13 @@ LANGUAGES = ("en", "zh")
 
 @dataclass(frozen=True)
 class Text:
-    """One text in both languages."""
+    """One text in both languages; what was never translated stands in English."""
 
     en: str
-    zh: str
+    zh: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "zh", self.zh or self.en)
 
     def in_(self, language: str) -> str:
         """The text in ``language`` (``en`` or ``zh``)."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course.labfile import Table
-from autograder.course.records import FAMILIES, Misconception, Text, anchor
+from autograder.course.records import Misconception, Text, anchor
 
 # One known mistake as a patch of the reference solution.
 
@@ -181,7 +181,7 @@ def _entry(where: str, raw: dict[str, Any]) -> Entry:
         group=table.string("group"),
         class_name=table.string("class", default=name),
         file=table.string("file", default=""),
-        families=table.strings("families", FAMILIES) if "families" in raw else (),
+        families=table.strings("families", default=[]),
         name=table.text("name"),
         sees=table.text("sees") if "sees" in raw else Text("", ""),
         hint=table.text("hint"),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.course import labfile
-from autograder.course.labfile import ROOT, SOLUTIONS
+from autograder.course.labfile import GRADER, SOLUTIONS
 from autograder.course.records import Lab, Limits, Text
 from autograder.doctor.attacks import Attack, End, Way
 
@@ -312,7 +312,7 @@ class Scratch:
             "hidden": str(self.hidden),
             "notes": str(self.folder / "notes.txt"),
             "solution": str(solutions[0]) if solutions else "",
-            "source": str(ROOT / "autograder" / "grading" / "engine.py"),
+            "source": str(GRADER / "grading" / "engine.py"),
             "package": str(package.origin) if package else "",
             "open": str(self._bait.open),
             "own": str(self._bait.own),

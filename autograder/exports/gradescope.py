@@ -299,6 +299,7 @@ def sources(root: Path, lab: Lab, *, hidden: bool) -> Iterator[Path]:
     if hidden:
         solutions = root / "solutions" / lab.name
         yield from _files(solutions / "cases")
+        yield from _files(root / "solutions" / "reference")
         yield from sorted(solutions.glob("*.bank"))
 
 

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from autograder.course import labfile
-from autograder.course.labfile import ROOT, SOLUTIONS
+from autograder.course.labfile import GRADER, ROOT, SOLUTIONS
 from autograder.grading.judge_process import RealWeights
 
 # The secret that hidden cases are drawn from: given, or made once per output folder.
@@ -125,10 +125,11 @@ def digest_of_cases(lab: str, secret: bytes) -> str:
     state = hashlib.sha256(secret)
     makers = [
         *(SOLUTIONS / lab / "cases").glob("*.py"),
+        *(SOLUTIONS / "reference").glob("*.py"),
         *(ROOT / "labs" / "given").glob("*/*.json"),
     ]
-    makers += [ROOT / "autograder" / "wire" / "messages.py"]
-    makers += (ROOT / "autograder" / "reference").glob("*.py")
+    makers += [GRADER / "wire" / "messages.py"]
+    makers += (GRADER / "reference").glob("*.py")
     for path in sorted(makers):
         state.update(path.read_bytes())
     state.update(metadata.version("torch").encode())  # another release draws other numbers

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from autograder.course.atomic import write_atomic
-from autograder.course.labfile import ROOT
+from autograder.course.labfile import GRADER, ROOT
 from autograder.course.plain import to_plain
 from autograder.course.records import CheckResult, HandIn, Lab, LazyHandIns, Submission
 from autograder.grading.judge_process import banks
@@ -39,7 +39,7 @@ def context(lab: Lab, cases: Iterable[Path], versions: Mapping[str, str]) -> byt
     files = [lab.folder / "lab.toml", *sorted((lab.folder / "checks").rglob("*.py"))]
     files += sorted((ROOT / "labs" / "given").rglob("*.py"))
     for room in _GRADER:
-        files += sorted((ROOT / "autograder" / room).rglob("*.py"))
+        files += sorted((GRADER / room).rglob("*.py"))
     files += [lab.folder / "cases.safetensors", *banks(lab).values()]
     for path in (*files, *cases):
         data = path.read_bytes() if path.exists() else b""

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from autograder.course.labfile import ROOT
 from autograder.sandbox.links import (
     MAX_PRINTS,
     Budget,
@@ -29,6 +30,7 @@ from autograder.sandbox.links import (
 )
 from autograder.wire.frames import WireError, frame, frame_length
 from autograder.worker.jail import CPU_BACKSTOP_SECONDS
+from autograder.worker.loader import COURSE
 
 START_SECONDS = 120  # a zygote that still imports torch answers when it is done
 # Seconds between asking again where there is no room for a process: workers end all the time.
@@ -260,7 +262,7 @@ def clean_environment() -> dict[str, str]:
         "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # fewer page faults, by half
     }
-    return environment | dict.fromkeys(one, "1") | keep
+    return environment | dict.fromkeys(one, "1") | keep | {COURSE: str(ROOT)}
 
 
 class SpawnedLink(Link):

@@ -10,31 +10,47 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import linecache
+import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from errno import ENOENT
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+COURSE = "AUTOGRADER_COURSE"
+
 
 def course() -> Path:
     """The folder of the course: what holds ``labs``.
 
-    Of a checkout that is our own; beside a grader from a wheel, wherever Python finds ``labs``.
+    The one that ``AUTOGRADER_COURSE`` names; else the folder that one is in, or the nearest one
+    above it; else that of this grader; else wherever Python finds ``labs``.
 
     Raises:
-        ImportError: it finds none.
+        FileNotFoundError: there is none.
     """
+    if given := os.environ.get(COURSE):
+        if not (Path(given) / "labs").is_dir():
+            raise FileNotFoundError(ENOENT, "no folder labs is in it, so it is no course", given)
+        return Path(given).resolve()
+    with suppress(OSError):  # the folder may be gone
+        present = Path.cwd()
+        for folder in (present, *present.parents):
+            if any(folder.glob("labs/*/lab.toml")):
+                return folder
     here = Path(__file__).resolve().parents[2]
     if (here / "labs").is_dir():
         return here
     found = importlib.util.find_spec("labs")
     if found is None or found.origin is None:
-        raise ImportError("no labs here: run this in the folder of the course (after make setup)")
+        what = "no labs here: run this in the folder of the course (after make setup)"
+        raise FileNotFoundError(ENOENT, what)
     return Path(found.origin).resolve().parents[1]
 
 

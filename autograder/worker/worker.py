@@ -70,7 +70,8 @@ def _keep_given(given: list[str]) -> None:
             # `from labs.given import norm` asks the package first, not the table of modules.
             vars(sys.modules["labs.given"]).pop(name.rpartition(".")[2], None)
     for name in ("labs", "labs.given"):
-        sys.modules[name].__path__ = []
+        if name in sys.modules:
+            sys.modules[name].__path__ = []
 
 
 def _line_buffered() -> None:

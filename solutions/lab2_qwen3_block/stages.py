@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.authoring.fingerprints import Step, Steps
 from autograder.course.records import Text
-from autograder.reference import oracle
 from labs.given.config import Qwen3Config
-
-# Exercise -> the check whose call is followed, and how its stages are computed.
-STAGES = {
-    "lab2.attention": ("test_attention_parity", lambda case: attention(*case)),
-    "lab2.mlp": ("test_mlp_parity", lambda case: mlp(*case)),
-}
+from solutions.reference import oracle
 
 
-def attention(config: Qwen3Config, weights: dict[str, Tensor], x: Tensor) -> Steps:
+def attention(values: Mapping[str, Any], weights: dict[str, Tensor], x: Tensor) -> Steps:
     """The stages of causal attention on ``x`` ``[B, T, hidden]`` at positions ``0 … T-1``."""
+    config = Qwen3Config(**values)
     batch, seq, _ = x.shape
     x, eps, size = x.double(), config.rms_norm_eps, config.head_dim
     group = config.num_attention_heads // config.num_key_value_heads
@@ -61,7 +59,7 @@ def attention(config: Qwen3Config, weights: dict[str, Tensor], x: Tensor) -> Ste
     yield Step("out", Text("the output of o_proj", "o_proj 的输出"), ("merged",), out, ordered=True)
 
 
-def mlp(config: Qwen3Config, weights: dict[str, Tensor], x: Tensor) -> Steps:
+def mlp(_: Mapping[str, Any], weights: dict[str, Tensor], x: Tensor) -> Steps:
     """The stages of the gated MLP on ``x`` ``[..., hidden]``."""
     x = x.double()
     gate, up = (x @ weights[f"{name}_proj.weight"].double().T for name in ("gate", "up"))
@@ -74,3 +72,10 @@ def mlp(config: Qwen3Config, weights: dict[str, Tensor], x: Tensor) -> Steps:
     out = (active * up) @ weights["down_proj.weight"].double().T
     name = Text("the output of down_proj", "down_proj 的输出")
     yield Step("out", name, ("product",), out, ordered=True)
+
+
+# Exercise -> the check whose call is followed, and how its stages are computed.
+STAGES = {
+    "lab2.attention": ("test_attention_parity", attention),
+    "lab2.mlp": ("test_mlp_parity", mlp),
+}

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from autograder.authoring.fingerprints import Step, Steps
 from autograder.course.records import Text
-from autograder.reference import interleaved, oracle
 from labs.given.config import Qwen3Config
-
-# Exercise -> the check whose call is followed, and how its stages are computed.
-STAGES = {"lab3.attention": ("test_attention_parity", lambda case: attention(*case))}
+from solutions.reference import interleaved, oracle
 
 
-def attention(config: Qwen3Config, weights: dict[str, Tensor], x: Tensor) -> Steps:
+def attention(values: Mapping[str, Any], weights: dict[str, Tensor], x: Tensor) -> Steps:
     """The stages of causal attention on ``x`` ``[B, T, dim]`` at positions ``0 … T-1``.
 
     Tensors are ``[B, T, heads, head_dim]`` up to the scores; the order of elements tells nothing
     before the heads are joined.
     """
+    config = Qwen3Config(**values)
     batch, seq, _ = x.shape
     x, eps, size = x.double(), config.rms_norm_eps, config.head_dim
     group = config.num_attention_heads // config.num_key_value_heads
@@ -59,3 +60,9 @@ def attention(config: Qwen3Config, weights: dict[str, Tensor], x: Tensor) -> Ste
     yield Step("merged", name, ("mixed",), merged, ordered=True)
     out = merged @ weights["wo.weight"].double().T
     yield Step("out", Text("the output of wo", "wo 的输出"), ("merged",), out, ordered=True)
+
+
+# Exercise -> the check whose call is followed, and how its stages are computed.
+STAGES = {
+    "lab3.attention": ("test_attention_parity", attention),
+}

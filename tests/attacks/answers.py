@@ -152,7 +152,7 @@ for package, path in ((autograder, ""), (labs, ""), (labs.given, "/given")):
     package.__path__ = ["$ROOT/" + package.__name__.split(".")[0] + path]
 found = []
 for name in ("solutions.lab2_qwen3_block.attention", "solutions.lab2_qwen3_block.mlp",
-             "autograder.reference.oracle", "labs.given.model", "labs.given.checkpoint",
+             "solutions.reference.oracle", "labs.given.model", "labs.given.checkpoint",
              "autograder.grading.engine", "autograder.checks.expect", "model", "pytest"):
     try: found.append(importlib.import_module(name))
     except Exception: pass

@@ -181,13 +181,13 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (renamed, "no block is marked # BEGIN SOLUTION lab2.repeat_kv"),
         (renamed, "lab2.kv is marked, but lab.toml has no such exercise in attention.py"),
         (swap(TOML, "旋转一半", " "), "exercise lab2.rotate_half: title: a language is empty"),
-        (swap(TOML, "结果中前一半特征移到后面，后一半取负移到前面。", "x"), "holds no Chinese"),
-        (swap(TOML, "The first half of", "前一半"), "lab2.rotate_half: hint: the English"),
     ],
-    "every check is described in two languages": [
+    "hints and checks are told in two languages": [
         (swap(CHECKS, CHINESE, "    It runs."), "test_rotate_half_runs: docstring: the Chinese"),
         (swap(CHECKS, "It runs and keeps", "能运行"), "test_rotate_half_runs: docstring: the En"),
-        (swap(CHECKS, CHINESE, ""), "the Chinese holds no Chinese character (“”)"),
+        (swap(CHECKS, CHINESE, ""), "the Chinese holds no Chinese character (“It runs"),
+        (swap(TOML, "结果中前一半特征移到后面，后一半取负移到前面。", "x"), "holds no Chinese"),
+        (swap(TOML, "The first half of", "前一半"), "lab2.rotate_half: hint: the English"),
     ],
     "every message says the same in two languages": [
         (swap(f"{MESSAGES}/check.toml", "应为 {want}（{case}）", "应为（{case}）"), "{want} "),

@@ -188,7 +188,7 @@ def test_a_line_of_a_solution_is_found_wherever_it_stands(given: dict[str, bytes
 
 
 @pytest.mark.parametrize(
-    "path", ["autograder/reference/oracle_model.py", "autograder/authoring/build.py"]
+    "path", ["solutions/reference/oracle_model.py", "autograder/authoring/build.py"]
 )
 def test_a_module_that_slips_in_is_named(given: dict[str, bytes], path: str) -> None:
     (found,) = release.leaks({**given, path: b""}, ROOT)
@@ -215,9 +215,9 @@ def test_a_lab_without_fingerprints_is_not_handed_out(files: dict[str, bytes]) -
 
 def test_an_import_of_what_students_must_not_get_is_refused(copy: Path) -> None:
     hint = copy / "autograder" / "cli" / "hint.py"
-    inside = "\n\ndef more() -> None:\n    from autograder.reference.oracle_model import logits\n"
+    inside = "\n\ndef more() -> None:\n    from solutions.reference.oracle_model import logits\n"
     hint.write_text(read(hint) + inside, encoding="utf-8")
-    with pytest.raises(PartsError, match=r"cli\.hint imports autograder\.reference\.oracle_model"):
+    with pytest.raises(PartsError, match=r"cli\.hint imports solutions\.reference\.oracle_model"):
         student_parts.parts(copy)
 
 

@@ -69,7 +69,6 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (CHECK, {"needs": [1]}, "needs"),
     (CHECK, {"title": "no"}, "title"),
     (CHECK, {"title": {"en": "x", "zh": None}}, "title.zh"),
-    (CHECK, {"title": {"en": "x"}}, "title"),
     (Limits(), {"cpu_seconds": float("nan")}, "number"),
     (Limits(), {"cpu_seconds": float("inf")}, "number"),
     (RESULT, {"outcome": "lucky"}, "outcome"),

@@ -158,7 +158,7 @@ def test_stale_absent_and_orphaned_questions_are_told(place: LabSources) -> None
     ("old", "new", "said"),
     [
         ('right = "c"', 'right = "e"', "question mask_direction: right: must be one of a, b, c, d"),
-        ("claim.zh", "claim.fr", "question mask_direction: claim: needs exactly en and zh"),
+        ("claim.zh", "claim.fr", "question mask_direction: claim: needs en, may have zh"),
         ('id = "mask_product"', 'id = "mask_direction"', "mask_direction: id: stands twice"),
         ('id = "mask_direction"', "", "question number 1: id"),
         ("[[question]]", "[[question", "spot.toml"),

@@ -120,6 +120,11 @@ def test_every_section_stands_in_the_handout(lab: str) -> None:
             assert known.count(anchor(title)) == 1, f"{name} has no heading “{title}” ({group})"
 
 
+def test_families_are_those_of_the_checks(lab: str) -> None:
+    known = {check.family for check in labfile.load(labfile.find_lab(lab)).checks}
+    assert wrong(lab, lambda words: known.issuperset(getattr(words, "families", ()))) == []
+
+
 def test_anchors_follow_github() -> None:
     text = "# A `b_c` (4 points)\n```\n# no\n```\n## q/k-norm: x, y\n## A `b_c` (4 points)"
     assert list(anchors(text)) == ["a-b_c-4-points", "qk-norm-x-y", "a-b_c-4-points-1"]

@@ -100,10 +100,10 @@ def test_absent_weights_are_not_graded_and_cost_nothing(
 
 
 def test_the_expectations_on_real_weights_are_those_of_hugging_face(folder: Path) -> None:
-    from autograder.reference import hf
     from autograder.reference.recipes import package_of
     from autograder.worker import real_weights
     from labs.given.config import Qwen3Config as Given
+    from solutions.reference import hf
 
     config = Given.from_json(folder / "config.json")
     assert config.rope_theta == 5_000_000.0

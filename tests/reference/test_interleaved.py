@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.reference import hf, interleaved, oracle
 from autograder.reference.compare import LIMITS, difference
+from solutions.reference import hf, interleaved, oracle
 from tools import compat
 from tools.compat import BASE, Case
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.reference import hf, oracle
 from labs.given.config import Qwen3Config
+from solutions.reference import hf, oracle
 from tools import compat
 from tools.compat import BASE, CASES, Case
 

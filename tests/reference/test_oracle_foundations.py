@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from autograder.reference import hf, oracle
-from autograder.reference import oracle_foundations as foundations
+from solutions.reference import hf, oracle
+from solutions.reference import oracle_foundations as foundations
 from tools.compat import BASE, errors
 
 INFINITE, LEAST = float("inf"), torch.finfo(torch.float32).min

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.reference import hf, oracle_model
 from labs.given.config import Qwen3Config
+from solutions.reference import hf, oracle_model
 from tools import compat
 from tools.compat import BASE
 

@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.course.labfile import SOLUTIONS
-from autograder.reference import oracle_moe, recipes
+from autograder.reference import recipes
 from autograder.reference.cases import Case
 from autograder.reference.compare import LIMITS
+from solutions.reference import oracle_moe
 from tools import compat
 from tools.compat import errors
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.reference import hf, oracle, oracle_parallel
 from labs.given.config import Qwen3Config
+from solutions.reference import hf, oracle, oracle_parallel
 from tools import compat
 from tools.compat import BASE
 

@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from autograder.reference import oracle, oracle_parallel
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle, oracle_parallel
 from tests.styles.solutions import load
 
 CONFIG = Qwen3Config(

@@ -17,8 +17,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from autograder.reference import oracle_moe
 from autograder.worker import costs
+from solutions.reference import oracle_moe
 from tests.styles import solutions
 from tests.styles.solutions import OperatorCounter, Student, error, load, numbers
 

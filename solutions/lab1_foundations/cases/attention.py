@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle_foundations as oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle_foundations as oracle
 
 
 @dataclass(frozen=True)

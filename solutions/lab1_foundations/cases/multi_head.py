@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle_foundations as oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle_foundations as oracle
 
 from .attention_probes import additive
 

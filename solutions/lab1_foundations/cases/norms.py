@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle
-from autograder.reference import oracle_foundations as foundations
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle
+from solutions.reference import oracle_foundations as foundations
 
 SHAPES = ((3, 5, 12), (4, 2, 14), (2, 6, 10), (5, 3, 16))
 WIDE = ((3, 5, 24), (4, 2, 28), (2, 6, 32))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle_foundations as oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle_foundations as oracle
 
 INFINITE = float("inf")
 SHAPES = ((3, 5, 7), (4, 2, 9), (6, 3, 5), (2, 7, 4))

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from autograder.course.records import Text
-from autograder.reference import oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle
 
 from .sizes import SIZES, config_of
 

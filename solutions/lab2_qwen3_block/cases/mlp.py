@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle
 
 from .sizes import Weights, config_of, prefixed
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle
 
 from .sizes import config_of
 

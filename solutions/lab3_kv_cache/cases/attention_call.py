@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import interleaved, oracle
 from autograder.reference.recipes import Draft, Draw, draft
 from labs.given.config import Qwen3Config
+from solutions.reference import interleaved, oracle
 
 from .sizes import Weights, prefixed
 

@@ -7,10 +7,10 @@ from dataclasses import asdict
 import torch
 
 from autograder.course.labfile import LABS
-from autograder.reference import oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 from autograder.worker import real_weights
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle
 
 from .attention_call import drafted
 from .sizes import NARROWEST, about_sizes, alike, attention_weights, causal, prefixed, sizes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import interleaved
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import interleaved
 
 
 def _table(draw: Draw, head_dim: int, theta: float, end: int, first: int = 0) -> Draft:

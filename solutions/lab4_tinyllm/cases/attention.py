@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import torch
 
-from autograder.reference import oracle, oracle_model
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle, oracle_model
 
 from .sizes import (
     about_sizes,

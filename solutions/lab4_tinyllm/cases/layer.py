@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from autograder.reference import oracle_model
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle_model
 
 from .sizes import Weights, about_sizes, layer_weights, left_padded, pieces_of, prefixed, sizes
 

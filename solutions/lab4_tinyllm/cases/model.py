@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from autograder.reference import oracle, oracle_model
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle, oracle_model
 
 from .sizes import (
     Weights,

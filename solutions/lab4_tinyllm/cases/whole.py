@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from autograder.course.labfile import ROOT
-from autograder.reference import oracle_model
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 from autograder.worker import real_weights
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle_model
 
 from .sizes import about_sizes, left_padded, model_weights, pieces_of, prefixed, sizes, tokens_of
 

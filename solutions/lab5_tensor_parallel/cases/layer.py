@@ -7,8 +7,8 @@ from dataclasses import asdict
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle, oracle_parallel
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle, oracle_parallel
 
 from .sizes import RANK_SIZES, Weights, about_sizes, config_of, flat, layer_weights, prefixed
 

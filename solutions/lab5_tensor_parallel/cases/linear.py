@@ -7,9 +7,9 @@ from dataclasses import asdict
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle_parallel
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle_parallel
 
 from .sizes import (
     RANK_SIZES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle, oracle_parallel
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle, oracle_parallel
 
 from .sizes import RANKS, Weights, config_of, mlp_weights, prefixed
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle
 
 SIZES = ((9, 6, 14), (7, 4, 18), (11, 3, 10))  # tokens, heads, features
 EPS = 1e-6

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle_moe
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle_moe
 
 from .router import described, gate_of, routed
 

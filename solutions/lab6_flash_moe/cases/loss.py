@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle_moe
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle_moe
 
 from .router import SIZES
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle_moe
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle_moe
 
 # hidden, intermediate, experts, top_k, batch, tokens: all distinct, top_k above 2; widths are
 # multiples of 16 bytes, without which torch's grouped products refuse to work

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from autograder.course.records import Text
-from autograder.reference import oracle_moe
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle_moe
 
 ROWS = ((3, 5), (2, 7), (4, 3), (5, 2))
 WIDTHS = ((7, 4, 9, 1), (3, 8, 1, 5), (6, 1, 2, 10), (2, 9, 4, 3))

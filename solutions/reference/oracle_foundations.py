@@ -1,7 +1,7 @@
 """Attention, LayerNorm and their parts in float64: what the expected values of lab 1 are made of.
 
 Every function widens its inputs to float64 (exactly, also from float16 and bfloat16). RMSNorm and
-the gated MLP are those of :mod:`autograder.reference.oracle`. The tests beside ``oracle.py``'s
+the gated MLP are those of :mod:`solutions.reference.oracle`. The tests beside ``oracle.py``'s
 prove that these agree with torch, and those with Hugging Face.
 """
 

@@ -1,6 +1,6 @@
 """Qwen3 in the convention of Meta's Llama code: neighbours are partners, other names.
 
-The numbers are those of :mod:`autograder.reference.oracle`; here rows are only carried to their
+The numbers are those of :mod:`solutions.reference.oracle`; here rows are only carried to their
 other order and back. Source: ``llama/model.py`` of Meta's Llama.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from autograder.reference import oracle
 from labs.given.config import Qwen3Config
+from solutions.reference import oracle
 
 Weights = Mapping[str, Tensor]
 _NAMES = {
@@ -87,7 +87,7 @@ def attention(
         config: sizes and constants.
         weights: ``wq.weight`` to ``k_norm.weight``.
         x: ``[B, T, hidden]``.
-        mask: see :func:`autograder.reference.oracle.attention`.
+        mask: see :func:`solutions.reference.oracle.attention`.
         positions: ``[T]`` or ``[B, T]``; None means ``0 … T-1``.
 
     Returns:

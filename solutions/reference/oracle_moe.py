@@ -1,6 +1,6 @@
 """Attention of any lengths, and Qwen3's sparse MoE, in float64.
 
-As in :mod:`autograder.reference.oracle` every input is widened first, and everything can be
+As in :mod:`solutions.reference.oracle` every input is widened first, and everything can be
 differentiated. Sources: ``torch.nn.functional.scaled_dot_product_attention``;
 ``transformers/models/qwen3_moe/modeling_qwen3_moe.py``. Tests prove that both agree.
 """

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from autograder.reference import oracle
 from labs.given.config import Qwen3Config
 from labs.given.flat import StandInAttention, StandInMLP
+from solutions.reference import oracle
 
 Weights = Mapping[str, Tensor]
 

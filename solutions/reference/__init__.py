@@ -1,0 +1,1 @@
+"""What solutions are compared with: oracles in float64, and the comparison with Hugging Face."""
