@@ -1,9 +1,9 @@
 """``make bench``: how long the project's own tests take, in units of ``import torch``.
 
-Clones the checkout, sets it up there, and takes the wall time of ``make check``, ``make
-check-all`` and ``make try``, with ``python -c "import torch"`` (median of five, same environment) before
-each. Writes ratios, bars and the slowest tests into ``benchmarks/results.json``; exit status 1 if
-a bar is not met.
+Clones the checkout, sets it up there, and takes the wall time of ``make check``, ``make check-all``
+and ``make try``, with ``python -c "import torch"`` (median of five, same environment) before each.
+Writes ratios, bars and the slowest tests into ``benchmarks/results.json``; exit status 1 if a bar
+is not met.
 """
 
 from __future__ import annotations
