@@ -186,9 +186,24 @@ def expect_dtype(result: Result | Any, dtype: str, case: Case, what: Text = OUTP
     return tensor
 
 
-def _numbers(result: Result | Any, want: NDArray[Any], case: Case, what: Text) -> NDArray[Any]:
-    """Values of the right shape without NaN; never compared otherwise."""
+def _numbers(
+    result: Result | Any,
+    want: NDArray[Any],
+    case: Case,
+    what: Text,
+    endless: NDArray[np.bool_] | None = None,
+) -> NDArray[Any]:
+    """Values of the right shape without NaN; never compared otherwise.
+
+    Where they are to be ``endless``, they have to be as ``want`` has them, and become 0.
+    """
     got = expect_shape(result, want.shape, case, what).array.astype(np.float64)
+    if endless is not None and endless.any():
+        if (other := endless & (got != want)).any():
+            first = tuple(np.argwhere(other)[0].tolist())
+            said = {"place": str(list(first)), "got": str(got[first]), "want": str(want[first])}
+            raise _fail("endless", case, what, count=int(other.sum()), **said)
+        got = np.where(endless, 0.0, got)
     if (broken := ~np.isfinite(got)).any():
         place = str(np.argwhere(broken)[0].tolist())
         raise _fail("not_finite", case, what, count=int(broken.sum()), place=place)
@@ -207,6 +222,8 @@ def expect_close(
 ) -> None:
     """The value has to be a tensor near ``want``, over the whole and at every token.
 
+    Where ``want`` is infinite, the value has to be infinite as well, and the rest is compared.
+
     Args:
         result: what came.
         want: the reference, of the full shape.
@@ -217,8 +234,10 @@ def expect_close(
         limit: default: the limits of the case's dtype (float32 where it names none). Not of the
             dtype that came: a narrower one would then forgive what is wrong.
     """
-    reference = want.array.astype(np.float64)
-    got = _numbers(result, reference, case, what)
+    whole = want.array.astype(np.float64)
+    endless = np.isinf(whole)
+    reference = np.where(endless, 0.0, whole)
+    got = _numbers(result, whole, case, what, endless)
     tensor = expect_tensor(result, case, what)
     dtype = case.values.get("dtype", "float32")
     limit = limit or LIMITS[dtype]

@@ -57,6 +57,18 @@ def test_of_zeros_no_relative_error_is_told() -> None:
     assert failure(expect_close, np.array(1.5), np.array(0.0)) == "check.mismatch_number"
 
 
+def test_where_minus_infinity_is_right_nothing_else_is() -> None:
+    want = np.where(NUMBERS < 0, -np.inf, NUMBERS)
+    expect_close(Tensor.of(want * (1 + 1e-9)), Tensor.of(want), CASE)
+    for other in (np.inf, np.nan, -1e9, 0.0):
+        wrong = np.where(NUMBERS < 0, other, NUMBERS)
+        assert failure(expect_close, wrong, want) == "check.endless"
+    dropped = np.full_like(want, -np.inf)
+    assert failure(expect_close, dropped, want) == "check.not_finite"  # too many
+    assert failure(expect_close, np.where(np.isinf(want), want, 2 * want), want) == "check.mismatch"
+    expect_close(Tensor.of(dropped), Tensor.of(dropped), CASE)
+
+
 @pytest.mark.parametrize("size", [1.0, 1e200])
 def test_numbers_that_differ_are_never_the_same(size: float) -> None:
     assert failure(expect_same, NUMBERS * size, OTHERS * size) == "check.moved"
