@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from string import Template
 from autograder.authoring.place import LabSources
 from autograder.course import labfile, suggestions
 from autograder.course.labfile import LabError
+from autograder.worker.loader import COURSE
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _FILE = re.compile(r"[a-z_][a-z0-9_]*\.py")
@@ -163,7 +165,13 @@ The idea, the formula, the steps. Then `make test LAB=$number K=$stem`.
 """
 
 
-def run(name: str, files: Sequence[str], root: Path = labfile.ROOT) -> int:
+def root() -> Path:
+    """The course that a new lab belongs to: the one that is named, or that one is in, or begins."""
+    named, present = os.environ.get(COURSE), Path.cwd()
+    return labfile.ROOT if named or present.is_relative_to(labfile.ROOT) else present
+
+
+def run(name: str, files: Sequence[str], root: Path) -> int:
     """Write a lab, and print what to do next.
 
     Args:
@@ -184,6 +192,8 @@ def run(name: str, files: Sequence[str], root: Path = labfile.ROOT) -> int:
     place = LabSources(root, name)
     if place.folder.exists() or place.solution.exists():
         raise LabError(f"{place.shown(place.folder)} or {place.shown(place.solution)} exists")
+    (root / "labs").mkdir(parents=True, exist_ok=True)
+    (root / "labs" / "__init__.py").touch()
     for path, text in _texts(place, [file.removesuffix(".py") for file in files]):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -243,7 +243,7 @@ def _translated(arguments: argparse.Namespace) -> int:
 def _new_lab(arguments: argparse.Namespace) -> int:
     from autograder.authoring import new_lab
 
-    return new_lab.run(arguments.name, arguments.files)
+    return new_lab.run(arguments.name, arguments.files, new_lab.root())
 
 
 def _try(arguments: argparse.Namespace) -> int:

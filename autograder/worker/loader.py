@@ -36,8 +36,9 @@ def course() -> Path:
         FileNotFoundError: there is none.
     """
     if given := os.environ.get(COURSE):
-        if not (Path(given) / "labs").is_dir():
-            raise FileNotFoundError(ENOENT, "no folder labs is in it, so it is no course", given)
+        if not Path(given).is_dir():
+            raise FileNotFoundError(ENOENT, f"no such folder, though {COURSE} names it", given)
+        os.environ[COURSE] = str(Path(given).resolve())  # for processes elsewhere
         return Path(given).resolve()
     with suppress(OSError):  # the folder may be gone
         present = Path.cwd()

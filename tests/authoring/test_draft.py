@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +122,27 @@ def test_a_style_that_is_wrong_is_told(
     assert tried(place, capsys) == ""
     (style / "mlp.py").write_text(f"{over}x + factor - 1\n", encoding="utf-8")
     assert "style other: test_mlp is failed" in tried(place, capsys)
+
+
+def test_a_course_begins_where_one_is(tmp_path: Path) -> None:
+    def run(*words: str) -> str:
+        line = [sys.executable, "-m", "autograder", *words]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    run("new-lab", "lstm", "--files", "model.py")
+    assert (tmp_path / "labs" / "lstm" / "lab.toml").is_file()
+    assert "7 promises kept, 0 broken" in run("try", "--lab", "lstm")
+    (tmp_path / "empty").mkdir()
+    run("--course", "empty", "new-lab", "gate", "--files", "gate.py")
+    assert (tmp_path / "empty" / "labs" / "gate" / "lab.toml").is_file()
+    run("--course", "empty", "try", "--lab", "gate")
+    run("--course", "empty", "grade", "empty/solutions/gate", "--lab", "gate", "--out", "graded")
+    assert json.loads((tmp_path / "graded" / "class.json").read_text())["hand_ins"]
+    run("--course", str(tmp_path), "new-lab", "other", "--files", "model.py")
+    assert (tmp_path / "solutions" / "other" / "model.py").is_file()
+    there = subprocess.run(
+        [sys.executable, "-m", "autograder", "--course", "nowhere", "try"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert there.returncode == 2 and "nowhere: no such folder" in there.stderr
