@@ -158,7 +158,9 @@ class Chaos:
         if full and process.returncode == 2 and "--resume" in said:
             self.landed["disk"] += 1
         self._wait_for_the_end()
-        if process.returncode not in (0, 1, 2, 130, -signal.SIGKILL):
+        # A signal may also come when all is said and Python itself ends.
+        signals = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
+        if process.returncode not in (0, 1, 2, 130, *signals):
             raise RuntimeError(f"the command ended with {process.returncode}: {said}")
         if "Traceback" in said or (process.returncode == 2 and "--resume" not in said):
             raise RuntimeError(said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import os
 import sys
 import tomllib
 import warnings
@@ -77,6 +78,7 @@ def jail(
     if given_files:
         loader.hold(Path(given_files))
         readable = (*readable, given_files)
+    os.environ.pop(loader.COURSE, None)  # found by now, and nothing for student code to know
     harden_parent()
     return Jail.prepare(readable, memory_bytes, CPU_BACKSTOP_SECONDS, without)
 
