@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from string import Template
 
@@ -171,8 +171,32 @@ def root() -> Path:
     return labfile.ROOT if named or present.is_relative_to(labfile.ROOT) else present
 
 
+def look(place: LabSources, files: Sequence[str]) -> None:
+    """Look whether a lab can be written: names that are names, and nothing in the way.
+
+    Raises:
+        LabError: the name or a file is no name, or the lab exists.
+    """
+    if not _NAME.fullmatch(place.name):
+        raise LabError(f"{place.name!r} is no name of a lab; write one like lab7_gate")
+    if len({*files}) < len(files) or not all(_FILE.fullmatch(file) for file in files):
+        raise LabError(f"--files {' '.join(files)}: must be different names, as gate.py")
+    if place.folder.exists() or place.solution.exists():
+        raise LabError(f"{place.shown(place.folder)} or {place.shown(place.solution)} exists")
+
+
+def write(place: LabSources, texts: Iterable[tuple[Path, str]]) -> None:
+    """Write the files of a lab, and say so; where it is the first one, ``labs`` too."""
+    (place.root / "labs").mkdir(parents=True, exist_ok=True)
+    (place.root / "labs" / "__init__.py").touch()
+    for path, text in texts:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"written    {place.shown(path)}")
+
+
 def run(name: str, files: Sequence[str], root: Path) -> int:
-    """Write a lab, and print what to do next.
+    """Write a tiny lab, and print what to do next.
 
     Args:
         name: of the lab and its folders, as ``lab7_gate``.
@@ -183,21 +207,11 @@ def run(name: str, files: Sequence[str], root: Path) -> int:
         0.
 
     Raises:
-        LabError: the name or a file is no name, or the lab exists.
+        LabError: see :func:`look`.
     """
-    if not _NAME.fullmatch(name):
-        raise LabError(f"{name!r} is no name of a lab; write one like lab7_gate")
-    if len({*files}) < len(files) or not all(_FILE.fullmatch(file) for file in files):
-        raise LabError(f"--files {' '.join(files)}: must be different names, as gate.py")
     place = LabSources(root, name)
-    if place.folder.exists() or place.solution.exists():
-        raise LabError(f"{place.shown(place.folder)} or {place.shown(place.solution)} exists")
-    (root / "labs").mkdir(parents=True, exist_ok=True)
-    (root / "labs" / "__init__.py").touch()
-    for path, text in _texts(place, [file.removesuffix(".py") for file in files]):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        print(f"written    {place.shown(path)}")
+    look(place, files)
+    write(place, _texts(place, [file.removesuffix(".py") for file in files]))
     number = name.removeprefix("lab").split("_")[0]
     print(f"next: {suggestions.command('try')} --lab {number}, change something, and again")
     return 0

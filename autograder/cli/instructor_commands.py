@@ -119,6 +119,14 @@ def add(commands: Commands) -> None:
     files = ["attention.py", "mlp.py"]
     new.add_argument("--files", nargs="+", default=files, metavar="FILE", help=text)
 
+    text = "for authors: write a lab whose checks are the tests of a pytest file"
+    adopt = commands.add("adopt", _adopt, text, lab=None)
+    text = "pytest file; what it tests it imports by plain name: from model import softmax"
+    adopt.add_argument("tests", type=Path, help=text)
+    text = "a right solution, of which students get the signatures"
+    adopt.add_argument("--file", required=True, type=Path, help=text)
+    adopt.add_argument("--name", default="", help="of the lab (default: that of the file)")
+
     text = "for authors: prove in seconds what holds of a lab that is being written"
     commands.add("try", _try, text)
 
@@ -244,6 +252,12 @@ def _new_lab(arguments: argparse.Namespace) -> int:
     from autograder.authoring import new_lab
 
     return new_lab.run(arguments.name, arguments.files, new_lab.root())
+
+
+def _adopt(arguments: argparse.Namespace) -> int:
+    from autograder.authoring import adopt, new_lab
+
+    return adopt.run(arguments.tests, arguments.file, arguments.name, new_lab.root())
 
 
 def _try(arguments: argparse.Namespace) -> int:

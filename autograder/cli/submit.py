@@ -100,7 +100,7 @@ def _check(lab: Lab, path: Path, language: str) -> None:
     rows = rows_of(record, chosen_checks(lab, ""))
     earned, total = (sum(row.points[part] for row in rows) for part in (0, 1))
     result = _say("result", language, earned=earned, total=total)
-    print(result, _say("result_hidden", language))
+    print(result, *([] if labfile.of(lab.folder) == 0 else [_say("result_hidden", language)]))
     if names := ", ".join(row.name for row in rows if row.missed):
         print(_say("open", language, names=names, command=command_of(number_of(lab), "test")))
 

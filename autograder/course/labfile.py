@@ -234,6 +234,7 @@ class _Reader:
             "forbidden",
             "families",
             "folders",
+            "tests",
             "feedback",
             "limits",
             "exercise",
@@ -242,9 +243,11 @@ class _Reader:
         files = top.strings("files")
         if len(set(files)) < len(files) or not all(_FILE.fullmatch(name) for name in files):
             raise top.error("files", "must hold different names of modules, as x.py")
-        folders = top.strings("folders", default=[])
-        if not all(_FOLDER.fullmatch(name) and (ROOT / name).is_dir() for name in folders):
-            raise top.error("folders", "must hold folders under labs/, as labs/given/tiny_qwen3")
+        tests = tuple(filter(None, [top.string("tests", default="")]))
+        folders, root = top.strings("folders", default=[]), folder.parents[1]
+        for key, listed in {"folders": folders, "tests": tests}.items():
+            if not all(_FOLDER.fullmatch(name) and (root / name).is_dir() for name in listed):
+                raise top.error(key, "must hold folders under labs/, as labs/given/tiny_qwen3")
         forbidden = top.strings("forbidden", default=[])
         if not all(_DOTTED.fullmatch(name) for name in forbidden):
             raise top.error("forbidden", "must hold dotted names, as torch.softmax")
@@ -259,7 +262,8 @@ class _Reader:
             forbidden=forbidden,
             limits=self._limits(top.value("limits", dict, {})),
             exercises=exercises,
-            folders=folders,
+            folders=folders + tests,
+            tests="".join(tests),
             feedback=top.string("feedback", FEEDBACK, default=FEEDBACK[-1]),
         )
         ids = [exercise.id for exercise in exercises]

@@ -201,6 +201,7 @@ class Lab:
 
     ``feedback`` says how much of a mistake the score report tells: one of ``FEEDBACK``.
     ``folders``: what a hand-in's process may read beside Python, by path inside the project.
+    ``tests``: the one of them that holds pytest files, where the checks are those (``adopt``).
     """
 
     name: str
@@ -213,6 +214,7 @@ class Lab:
     exercises: tuple[Exercise, ...]
     feedback: str = "name"
     folders: tuple[str, ...] = ()
+    tests: str = ""
 
     @cached_property  # every score of every hand-in goes through them
     def checks(self) -> tuple[Check, ...]:

@@ -191,7 +191,7 @@ def _total(rows: Sequence[ScoreRow], hidden: int | None, language: str) -> list[
     if hidden:
         text = _say("public_total_of", language, hidden=hidden, **values)
     else:
-        text = _say("public_total", language, **values)
+        text = _say("public_total" if hidden is None else "public_total_all", language, **values)
     return folded(text, columns())
 
 

@@ -151,6 +151,11 @@ def _families(families: tuple[tuple[str, Score], ...], language: str, *, apart: 
     return [*lines, ""]
 
 
+def _cases(record: ClassRecord, language: str) -> list[str]:
+    words = label("cases", language, public=record.public_cases, hidden=record.hidden_cases)
+    return [words, *([label("tests", language)] if record.lab.tests else [])]
+
+
 def _how(record: ClassRecord, language: str) -> list[str]:
     isolation = record.isolation
     layers = ", ".join(isolation.layers) or label("no_layers", language)
@@ -158,7 +163,7 @@ def _how(record: ClassRecord, language: str) -> list[str]:
     return [
         f"## {label('how', language)}",
         "",
-        "- " + label("cases", language, public=record.public_cases, hidden=record.hidden_cases),
+        *(f"- {line}" for line in _cases(record, language)),
         "- "
         + label(
             "isolation",
@@ -232,7 +237,7 @@ def graded(record: ClassRecord, language: str) -> tuple[str, ...]:
     levels = {"level": isolation.level, "layers": layers, "worker": isolation.worker}
     versions = ", ".join(f"{name} {value}" for name, value in record.versions.items())
     return (
-        label("cases", language, public=record.public_cases, hidden=record.hidden_cases),
+        *_cases(record, language),
         label("isolation", language, **levels),
         label("versions", language, versions=versions),
     )

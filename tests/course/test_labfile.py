@@ -147,6 +147,7 @@ WRONG = [
     ("files =", 'folders = ["solutions"]\nfiles =', "folders: must hold folders under labs/"),
     ("files =", 'folders = ["labs/../solutions"]\nfiles =', "folders: must hold folders under"),
     ("files =", 'folders = ["labs/nowhere"]\nfiles =', "folders: must hold folders under labs/"),
+    ("files =", 'tests = "labs/nowhere"\nfiles =', "tests: must hold folders under labs/"),
     ("points = 40", "points = -40", "check test_runs: points: must be 0 or more"),
     ("points = 40", "points = true", "check test_runs: points: is missing or not of the kind int"),
     ("points = 0", "points = 1", "check test_more: points: must be 0 or more, and 0 if the check"),
