@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.fuzz import growth
-from tests.fuzz.profile import Tally, Target, fuzz
+from tests.fuzz.profile import Draw, Tally, Target, drawn, fuzz
 from tests.fuzz.targets import TARGETS, enough, fuzz_in_full
 
 
@@ -48,3 +50,17 @@ def test_a_broken_promise_is_found_and_counted() -> None:
         fuzz(Target("broken", broken, 1, 1), 10, tally)
     assert tally.line.endswith("unnamed errors 1")
     assert not enough(tally)
+
+
+def test_an_input_that_fails_is_told_with_as_few_changes_as_fail() -> None:
+    guilty = next(d.seeds[1] for d in map(partial(drawn, "two"), range(99)) if len(d.seeds) == 3)
+
+    def broken(draw: Draw) -> None:
+        if guilty in draw.seeds:
+            raise KeyError("unnamed")
+
+    tally = Tally()
+    with pytest.raises(KeyError) as caught:
+        fuzz(Target("two", broken, 1, 1), 99, tally)
+    assert f"seeds=({guilty},)" in caught.value.__notes__[0]
+    assert [drawn("two", number) for number in range(9)] == [drawn("two", n) for n in range(9)]
