@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from types import FrameType
 from typing import Any
@@ -56,6 +58,32 @@ PATIENCE = Budget(cpu_seconds=60, wall_seconds=600)
 NO_END = Budget(cpu_seconds=1e6, wall_seconds=1e6)  # somebody may stand at a breakpoint
 
 
+class _Over(BaseException):
+    """Too long; what student code catches of it comes again a second later."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[list[bool]]:
+    """Raise in the block after so many CPU seconds; what it yields is then not empty."""
+    over: list[bool] = []
+    here = threading.current_thread() is threading.main_thread()
+    if not (seconds and here and hasattr(signal, "setitimer")):
+        yield over
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        over.append(True)
+        raise _Over
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1)
+    try:
+        yield over
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 class LocalTransport:
     """Executes requests here. Of several ranks the first runs here, the others in workers.
 
@@ -63,10 +91,13 @@ class LocalTransport:
         sources: text and shown paths of the hand-in's files.
         debug: let exceptions of student code through, so that ``pdb`` stops in them.
         seed: of torch's generator; another one shows which answers depend on it.
+        seconds: of CPU for one request, where this system has such a clock; 0: no limit.
     """
 
-    def __init__(self, sources: Sources, *, debug: bool = False, seed: int = 0) -> None:
-        self._sources, self._seed = sources, seed
+    def __init__(
+        self, sources: Sources, *, debug: bool = False, seed: int = 0, seconds: float = 0
+    ) -> None:
+        self._sources, self._seed, self._seconds = sources, seed, seconds
         self._session = Session(sources.files, sources.paths, seed=seed)
         self._first: Session | None = None  # of rank 0, whose objects are its own
         self._debug = debug
@@ -75,10 +106,18 @@ class LocalTransport:
         self.lost = 0
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
-        """Execute one request in this process."""
+        """Execute one request in this process.
+
+        Raises:
+            WorkerLost: it takes longer than it may.
+        """
         collective.stand_alone()
-        with self._remembered():
-            return self._session.execute(request, tensors, debug=self._debug)
+        with self._remembered(), _limited(self._seconds) as over, suppress(_Over):
+            reply = self._session.execute(request, tensors, debug=self._debug)
+        if over:
+            self.lost += 1
+            raise WorkerLost(f"{self._seconds:g}", timed_out=True)
+        return reply
 
     def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Execute a request per rank, the first of them in this process.

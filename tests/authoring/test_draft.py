@@ -111,6 +111,17 @@ def test_one_line_says_what_is_wrong(
     assert told in found and "Traceback" not in found
 
 
+def test_a_mistake_without_an_end_ends(
+    place: LabSources, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autograder.authoring.answers.SLOWER", -1.5)
+    mistakes = place.solution / "misconceptions.toml"
+    edited(mistakes, "return x + factor", "while True:\n        x = x + factor")
+    assert tried(place, capsys) == ""  # a check that takes too long costs points
+    edited(place.solution / "mlp.py", "return x * factor", "while True:\n        pass")
+    assert "solution: test_mlp is timed_out" in tried(place, capsys)
+
+
 def test_a_style_that_is_wrong_is_told(
     place: LabSources, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
