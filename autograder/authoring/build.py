@@ -170,8 +170,8 @@ def banks(place: LabSources) -> Iterator[str]:
     singles = None
     if not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place)):
         singles = fingerprints.build(place)
-    elif (known := bank.load(place.fingerprints)).classes != catalogue_of(place).classes:
-        singles = replace(known, classes=catalogue_of(place).classes)  # other words only
+    elif (known := bank.load(place.fingerprints)).classes != catalogue_of(place).words:
+        singles = replace(known, classes=catalogue_of(place).words)  # other words only
     if singles:
         _write(place.fingerprints, bank.dump(singles))
     yield _line(place, place.fingerprints, Fate.WRITTEN if singles else Fate.UNCHANGED)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from autograder.authoring.answers import sources_of
+from autograder.authoring.answers import catalogue_of, sources_of
 from autograder.authoring.place import LabSources, NotProvedError
 from autograder.checks import expect
 from autograder.checks.plan import CheckCase, collect
@@ -105,11 +105,12 @@ def _near(one: Tensor, other: Tensor) -> bool:
 
 
 def unmatched(place: LabSources) -> Iterator[str]:
-    """Checks without recipes, recipes without checks, and test functions that nobody runs."""
+    """Checks, recipes, experiments and mistakes that nobody runs, draws or names."""
     from autograder.reference import recipes
 
     known = {recipe.name for recipe in recipes.of_lab(place.solution)}
-    wanted = _recipes_of_checks(place)
+    marks = _marks(place, "test_*.py", "test_")
+    wanted = {name: (path, found.get("cases", ())) for name, (path, found) in marks.items()}
     listed = {check.name: check for check in place.lab.checks}
     toml = place.shown(place.folder / "lab.toml")
     recipes_file = place.shown(place.solution / "cases")
@@ -123,23 +124,50 @@ def unmatched(place: LabSources) -> Iterator[str]:
             optional = name.endswith(_REAL) and test in listed and listed[test].optional
             if name not in known and not optional:
                 yield f"{where} asks for {name}, and {recipes_file} has no such recipe"
-    used = {name for _, names in wanted.values() for name in names}
+    experiments = _marks(place, "behaviours.py", "behaves_")
+    yield from _unmatched_experiments(place, experiments)
+    asked = [found.get("cases", ()) for _, found in (*marks.values(), *experiments.values())]
+    used = {name for names in asked for name in names}
     for name in sorted(known - used):
         yield f"{recipes_file}: no check uses the recipe {name}; delete it"
 
 
-def _recipes_of_checks(place: LabSources) -> dict[str, tuple[Path, tuple[str, ...]]]:
-    """File and recipes of every test function, from its mark."""
-    found: dict[str, tuple[Path, tuple[str, ...]]] = {}
-    for path in sorted((place.folder / "checks").glob("test_*.py")):
+Marks = dict[str, tuple[Path, dict[str, tuple[str, ...]]]]
+
+
+def _unmatched_experiments(place: LabSources, experiments: Marks) -> Iterator[str]:
+    words = catalogue_of(place).words if place.misconceptions.exists() else {}
+    exercises = {exercise.id for exercise in place.lab.exercises}
+    shown = set()
+    for name, (path, marks) in experiments.items():
+        where = f"{place.shown(path)}: {name}"
+        if "behaviour" not in marks or "cases" not in marks:
+            yield f"{where} needs both @behaviour(mistake, exercise) and @cases(…)"
+            continue
+        mistake, exercise = marks["behaviour"]
+        shown.add(mistake)
+        if mistake not in words:
+            yield f"{where} shows {mistake}, and {place.shown(place.misconceptions)} has no such id"
+        if exercise not in exercises:
+            yield f"{where} is for {exercise}, and lab.toml has no such exercise"
+    if place.misconceptions.exists():
+        for mistake in sorted(catalogue_of(place).behaviours.keys() - shown):
+            file = place.shown(place.misconceptions)
+            yield f"{file}: no experiment shows the behaviour {mistake}; write one, or delete it"
+
+
+def _marks(place: LabSources, files: str, prefix: str) -> Marks:
+    """File and marks of every function so called in the checks."""
+    found: Marks = {}
+    for path in sorted((place.folder / "checks").glob(files)):
         spec = importlib.util.spec_from_file_location(f"{place.name}_{path.stem}", path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         for name, item in vars(module).items():
-            if name.startswith("test_") and callable(item):
-                marks = [mark for mark in getattr(item, "pytestmark", ()) if mark.name == "cases"]
-                found[name] = (path, tuple(recipe for mark in marks for recipe in mark.args))
+            if name.startswith(prefix) and callable(item):
+                marks = {mark.name: mark.args for mark in getattr(item, "pytestmark", ())}
+                found[name] = (path, marks)
     return found
 
 

@@ -366,7 +366,7 @@ def stale(place: LabSources) -> Iterator[str]:
     if not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place)):
         yield f"{shown}: not made of the solution, checks and misconceptions of today; {mend}"
         return
-    if bank.load(place.fingerprints).classes != catalogue_of(place).classes:
+    if bank.load(place.fingerprints).classes != catalogue_of(place).words:
         yield f"{shown}: has other words than misconceptions.toml; {mend}"
     size = place.fingerprints.stat().st_size
     if size > MAX_BYTES:

@@ -80,15 +80,17 @@ def _other(english: str) -> Text:
 
 __all__ = [
     "OUTPUT", "Case", "CheckFailed", "Dtype", "Folder", "Handle", "Limit", "Named",
-    "NotCounted", "Result", "Student", "StudentError", "Tensor", "cases", "config",
+    "NotCounted", "Result", "Student", "StudentError", "Tensor", "behaviour", "cases", "config",
     "expect_close", "expect_dtype", "expect_error", "expect_items", "expect_keys",
     "expect_most", "expect_parameter", "expect_same", "expect_shape", "expect_tensor",
-    "expect_unchanged", "expect_unlike", "expect_value", "probe", "reject",
+    "expect_unchanged", "expect_unlike", "expect_value", "probe", "reject", "works",
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
 config = GivenConfig
 _F = TypeVar("_F", bound=Callable[..., None])
+_C = TypeVar("_C", bound=Callable[..., object])
+_B = TypeVar("_B", bound=Callable[..., bool])
 
 
 class CheckFailed(Exception):
@@ -107,9 +109,9 @@ class NotCounted(Exception):
         self.what = _words(what)
 
 
-def cases(*recipes: str) -> Callable[[_F], _F]:
+def cases(*recipes: str) -> Callable[[_C], _C]:
     """Mark a check with the recipes whose cases it runs on."""
-    mark: Callable[[_F], _F] = pytest.mark.cases(*recipes)
+    mark: Callable[[_C], _C] = pytest.mark.cases(*recipes)
     return mark
 
 
@@ -121,6 +123,26 @@ def probe(exercise: str) -> Callable[[_F], _F]:
     """
     mark: Callable[[_F], _F] = pytest.mark.probe(exercise)
     return mark
+
+
+def behaviour(mistake: str, exercise: str) -> Callable[[_B], _B]:
+    """Mark a function of ``behaviours.py``: an experiment that says whether ``mistake`` is there.
+
+    ``mistake`` is the id of a class, or of a ``[[behaviour]]``. It is asked only where answers
+    give no name, so that a mistake is known in whatever form it is written.
+    """
+    mark: Callable[[_B], _B] = pytest.mark.behaviour(mistake, exercise)
+    return mark
+
+
+def works(student: Student, attempt: Callable[[], object]) -> bool:
+    """Whether what student code is asked for in ``attempt`` neither raises nor fails."""
+    try:
+        attempt()
+        student.flush()
+    except (CheckFailed, StudentError):
+        return False
+    return True
 
 
 def _words(text: Text) -> dict[str, str]:

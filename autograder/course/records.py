@@ -72,6 +72,7 @@ class Certainty(StrEnum):
     """The certainty of diagnosis about a mistake."""
 
     NAMED = "named"  # the answers are those of this mistake, and of no other
+    SHOWN = "shown"  # an experiment shows it, in whatever form; there may be others beside it
     LOOKS_LIKE = "looks_like"
     UNKNOWN = "unknown"
 

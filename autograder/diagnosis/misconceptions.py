@@ -7,8 +7,8 @@ our own tests, and its outputs are the fingerprint by which the mistake is named
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,13 +112,20 @@ class Section:
 class Catalogue:
     """All known mistakes of a lab.
 
-    ``classes`` holds, by the id of the class, the words for it; ``sections`` by group what to
-    read (and teach) again.
+    ``classes`` holds, by the id of the class, the words for it; ``behaviours`` by id the words of
+    those that experiments show and no patch is like; ``sections`` by group what to read (and
+    teach) again.
     """
 
     entries: tuple[Entry, ...]
     classes: Mapping[str, Misconception]
     sections: Mapping[str, Section]
+    behaviours: Mapping[str, Misconception] = field(default_factory=dict)
+
+    @property
+    def words(self) -> dict[str, Misconception]:
+        """The words of whatever may be named, by id."""
+        return {**self.classes, **self.behaviours}
 
 
 def load(path: Path, sources: Mapping[str, str] | None = None) -> Catalogue:
@@ -138,7 +145,7 @@ def load(path: Path, sources: Mapping[str, str] | None = None) -> Catalogue:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise MisconceptionError(f"{path}: {error}") from None
-    top = _table(f"{path}: top level", raw, "misconception", "class", "section")
+    top = _table(f"{path}: top level", raw, "misconception", "class", "behaviour", "section")
     entries: dict[str, Entry] = {}
     for number, table in enumerate(top.tables("misconception"), start=1):
         where = f"{path}: entry {_name(table, 'id', number)}"
@@ -151,8 +158,17 @@ def load(path: Path, sources: Mapping[str, str] | None = None) -> Catalogue:
     found = tuple(entries.values())
     if sources is not None:
         found = tuple(replace(entry, file=file_of(entry, sources)) for entry in found)
-    sections = _sections(path, top, found)
-    return Catalogue(found, _classes(path, top, found, sections), sections)
+    behaviours = [_behaviour(path, *one) for one in enumerate(top.tables("behaviour", []), 1)]
+    groups = [entry.group for entry in found] + [words.group for words in behaviours]
+    sections = _sections(path, top, groups)
+    classes = _classes(path, top, found, sections)
+    shown: dict[str, Misconception] = {}
+    for words in behaviours:
+        if words.id in classes or words.id in shown:
+            raise MisconceptionError(f"{path}: behaviour {words.id}: id: stands twice; rename one")
+        section = sections[words.group]
+        shown[words.id] = replace(words, section=section.title, anchor=section.anchor)
+    return Catalogue(found, classes, sections, shown)
 
 
 def _table(where: str, raw: object, *known: str) -> Table:
@@ -190,6 +206,20 @@ def _entry(where: str, raw: dict[str, Any]) -> Entry:
     )
 
 
+def _behaviour(path: Path, number: int, raw: dict[str, Any]) -> Misconception:
+    where = f"{path}: behaviour {_name(raw, 'id', number)}"
+    table = _table(where, raw, "id", "group", "name", "sees", "hint", "source")
+    return Misconception(
+        id=table.string("id"),
+        group=table.string("group"),
+        name=table.text("name"),
+        sees=table.text("sees") if "sees" in raw else Text("", ""),
+        hint=table.text("hint"),
+        section=Text("", ""),
+        source=table.string("source", default=""),
+    )
+
+
 def _patch(table: Table) -> Patch:
     old, new = table.string("old"), table.value("new", str)
     if old == new:
@@ -197,9 +227,9 @@ def _patch(table: Table) -> Patch:
     return Patch(old, new)
 
 
-def _sections(path: Path, top: Table, entries: tuple[Entry, ...]) -> dict[str, Section]:
+def _sections(path: Path, top: Table, groups: Iterable[str]) -> dict[str, Section]:
     """The section of every group in use; one may be that of several."""
-    used = dict.fromkeys(entry.group for entry in entries)
+    used = dict.fromkeys(groups)
     sections: dict[str, Section] = {}
     for number, raw in enumerate(top.tables("section", []), start=1):
         table = _table(f"{path}: section number {number}", raw, "groups", "title")

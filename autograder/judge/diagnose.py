@@ -20,7 +20,7 @@ from autograder.diagnosis import bank as banks
 from autograder.diagnosis.bank import Bank
 from autograder.diagnosis.fingerprints import Fingerprints
 from autograder.diagnosis.items import COLUMNS, Answer, Stage, StagePlan, by_exercise, furthest
-from autograder.diagnosis.naming import Naming, names
+from autograder.diagnosis.naming import FEW, Naming, names
 from autograder.sandbox.links import NoWorker, StudentError, WorkerLost
 from autograder.sandbox.recording import NotKept
 from autograder.sandbox.student import Student
@@ -98,14 +98,14 @@ def _asked(
 
 
 def _ask(trial: CheckCase, student: Student) -> bool | None:
-    """Return whether it passes; None when it cannot be asked.
+    """Return whether it passes, or what it says itself; None when it cannot be asked.
 
     Raises:
         WorkerLost, NoWorker.
     """
     trial.guard()
     try:
-        trial.run(student, trial.case)
+        says: object = trial.run(student, trial.case)  # type: ignore[func-returns-value]
         student.flush()
     except CheckFailed:
         return False
@@ -115,7 +115,7 @@ def _ask(trial: CheckCase, student: Student) -> bool | None:
         raise
     except Exception:  # an answer that no property expects tells nothing
         return None
-    return True
+    return says is not False
 
 
 def _title(trial: CheckCase) -> Text:
@@ -189,10 +189,34 @@ def findings(
         else:
             each = [naming]
         for one in each:
+            one = with_experiments(plan, one, known, transport)
             said = tuple(_known(plan, one, failing, known, transport))
             if said or one.certainty is not Certainty.UNKNOWN:
                 found.append(_finding(one, failing, known, said))
     return tuple(found)
+
+
+def with_experiments(plan: Plan, naming: Naming, known: Known, transport: CheckTransport) -> Naming:
+    """Return what experiments show, where answers have no name for it, or only two together.
+
+    Few at once: code that most of them hold for does something else.
+
+    Raises:
+        NoWorker: none could be started.
+    """
+    if naming.certainty is Certainty.NAMED and (naming.either or len(naming.classes) == 1):
+        return naming
+    held: dict[str, None] = {}
+    for exercise in naming.exercises:
+        for mistake, trial in plan.behaviours.get(exercise, {}).items():
+            try:
+                if mistake in known.bank.classes and _asked(trial, transport)[1]:
+                    held[mistake] = None
+            except WorkerLost:
+                return naming  # it costs more than it can tell
+    if not 0 < len(held) <= FEW:
+        return naming
+    return Naming(naming.exercises, Certainty.SHOWN, tuple(held))
 
 
 def _known(
@@ -214,7 +238,7 @@ def _known(
         course = known.bank.courses.get(exercise)
         if course is not None and course.check in failing[exercise]:
             yield from stages_of(plan, course, transport)
-        if naming.certainty is not Certainty.NAMED:
+        if naming.certainty not in (Certainty.NAMED, Certainty.SHOWN):
             yield from properties_of(plan, exercise, transport)
 
 

@@ -42,6 +42,8 @@ class Mistake:
     def key(self) -> str:
         """Return how it is said: ``named``, ``either``, ``looks_like`` or ``looks_like_either``."""
         several = len(self.words) > 1
+        if self.certainty is Certainty.SHOWN:  # several act together
+            return "named"
         if self.certainty is Certainty.NAMED:
             return "either" if several else "named"
         return "looks_like_either" if several else "looks_like"

@@ -76,7 +76,9 @@ def said_of(finding: Finding, language: str) -> Phrase:
     ]
     either = finding.either and len(names) > 1
     joined = (_LIST[language] if either else wording("and", language)).join(names)
-    if finding.certainty is Certainty.LOOKS_LIKE:
+    if finding.certainty is Certainty.SHOWN:
+        text = wording("shown", language, names=wording("and", language).join(names))
+    elif finding.certainty is Certainty.LOOKS_LIKE:
         text = wording("looks_like_either" if either else "looks_like", language, names=joined)
     else:
         text = wording("either" if either else "named", language, names=joined)

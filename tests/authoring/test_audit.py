@@ -31,6 +31,7 @@ ATTENTION, MLP = f"labs/{LAB}/attention.py", f"labs/{LAB}/mlp.py"
 SOLUTION, RECIPES = f"solutions/{LAB}/attention.py", f"solutions/{LAB}/cases/rope.py"
 MISTAKES = f"solutions/{LAB}/misconceptions.toml"
 TOML, CHECKS = f"labs/{LAB}/lab.toml", f"labs/{LAB}/checks/test_rope.py"
+EXPERIMENTS = f"labs/{LAB}/checks/behaviours.py"
 HANDOUT, NOTEBOOK = f"labs/{LAB}/README.md", f"notebooks/{LAB}"
 CHINESE_PAGE = f"labs/{LAB}/README.zh-CN.md"
 QUESTIONS = ROOT / "solutions" / "lab1_foundations" / "spot.toml"
@@ -243,6 +244,10 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (swap(CHECKS, '@cases("rotate_half")\n', ""), "test_rotate_half_runs asks for no cases"),
         (add(CHECKS, "\ndef test_more(student, case): ...\n"), f"test_more is no check of {TOML}"),
         (add(RECIPES, "\n@recipe()\ndef idle(draw): ...\n"), "no check uses the recipe idle"),
+        (swap(EXPERIMENTS, '"theta_fixed", T', '"fixed", T'), "fixed_theta shows fixed, and"),
+        (swap(EXPERIMENTS, '"theta_fixed", T', '"no_scale", T'), "shows the behaviour theta_fixed"),
+        (swap(EXPERIMENTS, '"lab2.mlp"', '"lab2.mpl"'), "silent_mlp is for lab2.mpl, and lab.toml"),
+        (swap(EXPERIMENTS, '@cases("mlp_flat")\n', ""), "behaves_three_axes needs both @behaviour"),
     ],
     "no check expects what another request held": [
         (

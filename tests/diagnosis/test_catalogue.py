@@ -160,6 +160,38 @@ def test_a_class_of_one_entry_has_its_words(tmp_path: Path) -> None:
     }
 
 
+BEHAVIOUR = """
+[[behaviour]]
+id = "shown"
+group = "causal mask"
+name.en = "a behaviour"
+hint.en = "its hint"
+"""
+
+
+def test_a_behaviour_has_words_and_no_patch(tmp_path: Path) -> None:
+    found = read(tmp_path, FILE + BEHAVIOUR)
+    (words,) = found.behaviours.values()
+    assert (words.id, words.name, words.sees) == ("shown", Text("a behaviour"), Text("", ""))
+    assert (words.section, words.anchor) == (Text("a title", "标题"), "a-title")
+    assert list(found.classes) == ["one"] and list(found.words) == ["one", "shown"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"shown"', '"one"', "behaviour one: id: stands twice"),
+        ('hint.en = "its hint"\n', "", "behaviour shown: hint"),
+        ('"causal mask"', '"GQA"', r"group GQA: expected in a \[\[section"),
+        ("name.en", "old = 'x'\nname.en", "behaviour shown.*old"),
+    ],
+)
+def test_a_behaviour_that_is_wrong_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:
+    assert old in BEHAVIOUR
+    with pytest.raises(MisconceptionError, match=told):
+        read(tmp_path, FILE + BEHAVIOUR.replace(old, new))
+
+
 def test_a_class_of_two_entries_has_words_of_its_own(tmp_path: Path) -> None:
     found = read(tmp_path, PAIR)
     assert [entry.id for entry in found.entries] == ["one", "two"]

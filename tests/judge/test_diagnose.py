@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import Certainty, CheckResult, HandIn, Outcome
 from autograder.diagnosis.bank import Bank
+from autograder.diagnosis.naming import Naming
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
 from autograder.judge import diagnose
@@ -71,6 +73,38 @@ def test_of_what_is_not_listed_is_said_what_is_known(engine: Engine) -> None:
     assert "do not hold: " in text
     assert "no output depends on a later token" in text.split("do not hold")[1]
     assert all(render(m, "zh") != render(m, "en") for m in finding.known)
+
+
+def test_what_an_experiment_shows_has_a_name_in_any_form(engine: Engine) -> None:
+    eps = "RMSNorm(head_dim, config.rms_norm_eps)"
+    files = changed()
+    files["attention.py"] = files["attention.py"].replace(eps, "RMSNorm(head_dim, 2e-6)")
+    (finding,) = graded(engine, files).findings
+    assert finding.certainty is Certainty.SHOWN
+    assert [one.id for one in finding.misconceptions] == ["eps_fixed"]
+
+
+def _holds(says: bool, student: object, case: object) -> Any:
+    return says
+
+
+def test_what_most_experiments_hold_for_is_not_named() -> None:
+    plan = collect(LAB.folder)
+    known = diagnose.known(str(LAB.folder / "fingerprints.bank"), None)
+    assert known is not None
+    naming = Naming(("lab2.attention",), Certainty.UNKNOWN)
+    local = LocalTransport(Sources(hand_ins.right()))
+    trials = plan.behaviours["lab2.attention"]
+    for count, certainty in ((0, "unknown"), (1, "shown"), (3, "shown"), (4, "unknown")):
+        said = {
+            name: replace(trial, run=partial(_holds, number < count))
+            for number, (name, trial) in enumerate(trials.items())
+        }
+        changed_plan = replace(plan, behaviours={"lab2.attention": said})
+        found = diagnose.with_experiments(changed_plan, naming, known, local)
+        assert found.certainty == certainty
+        assert len(found.classes) == (count if certainty == "shown" else 0)
+    local.close()
 
 
 def test_mistakes_in_two_files_are_two_findings(engine: Engine) -> None:

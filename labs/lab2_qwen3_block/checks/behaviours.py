@@ -1,0 +1,281 @@
+"""Experiments that show a known mistake in whatever form it is written; see the author's guide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from autograder.checks.expect import (
+    behaviour,
+    cases,
+    config,
+    expect_close,
+    expect_same,
+    expect_shape,
+    works,
+)
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Result, Student
+from autograder.wire.messages import Tensor
+from labs.lab2_qwen3_block.checks.attention_calls import attention_of
+
+TABLES, ATTENTION, MLP = "lab2.rotary_embedding", "lab2.attention", "lab2.mlp"
+WHY = Text("the two should agree.", "两者应当一致。")
+
+
+def _attends(student: Student, case: Case, *given: Any, **named: Any) -> bool:
+    """Whether attention gives the case's answer to its input and these arguments."""
+
+    def right() -> None:
+        expect_close(attention_of(student, case)(case["x"], *given, **named), case["y"], case)
+
+    return works(student, right)
+
+
+def _causal(case: Case) -> Tensor:
+    tokens = case["x"].shape[1]
+    least = np.finfo(np.float32).min
+    return Tensor.of(np.triu(np.full((1, 1, tokens, tokens), least, np.float32), 1))
+
+
+def _loads(
+    student: Student, path: str, settings: Mapping[str, Any], **shapes: tuple[int, ...]
+) -> bool:
+    """Whether a module of these settings takes weights of these shapes."""
+    weights = {
+        f"{name}.weight": Tensor.of(np.zeros(shape, np.float32)) for name, shape in shapes.items()
+    }
+    return works(student, lambda: student.new(path, config(settings), weights=weights))
+
+
+def _loads_heads(student: Student, settings: Mapping[str, Any], width: int, head_dim: int) -> bool:
+    hidden, kv_width = settings["hidden_size"], settings["num_key_value_heads"] * head_dim
+    narrow, wide = (kv_width, hidden), (width, hidden)
+    return _loads(
+        student, "attention.Qwen3Attention", settings,
+        q_proj=wide, k_proj=narrow, v_proj=narrow, o_proj=wide[::-1],
+        q_norm=(head_dim,), k_norm=(head_dim,),
+    )  # fmt: skip
+
+
+@behaviour("head_dim_from_hidden", ATTENTION)
+@cases("attention_core")
+def behaves_guessed_head_dim(student: Student, case: Case) -> bool:
+    """Weights of hidden // heads fit; or only a config fits in which that is head_dim."""
+    here, heads = case.config, case.config["num_attention_heads"]
+    hidden, head_dim = here["hidden_size"], here["head_dim"]
+    guess = hidden // heads
+    if any(_loads_heads(student, here, width, guess) for width in (heads * guess, hidden)):
+        return True
+    if _loads_heads(student, here, heads * head_dim, head_dim):
+        return False
+    square = {**here, "hidden_size": heads * head_dim}
+    return _loads_heads(student, square, heads * head_dim, head_dim)
+
+
+@behaviour("head_dim_from_hidden", TABLES)
+@cases("attention_core")
+def behaves_guessed_table_width(student: Student, case: Case) -> bool:
+    """With 32 = hidden // heads, and head_dim 16, tables are 32 wide."""
+    settings = {**case.config, "hidden_size": 32 * case.config["num_attention_heads"]}
+    tables = student.new("attention.RotaryEmbedding", config(settings))
+    value = tables(Tensor.of(np.arange(5))).value
+    return isinstance(value, (tuple, list)) and all(
+        isinstance(table, Tensor) and table.shape[-1:] == (32,) for table in value
+    )
+
+
+@behaviour("theta_fixed", TABLES)
+@cases("attention_core")
+def behaves_fixed_theta(student: Student, case: Case) -> bool:
+    """Another rope_theta gives the same tables, though another head_dim does not."""
+
+    def tables(**changed: Any) -> Any:
+        made = student.new("attention.RotaryEmbedding", config({**case.config, **changed}))
+        return made(Tensor.of(np.arange(5))).value
+
+    one, other = tables(rope_theta=20_000.0), tables(rope_theta=3_000_000.0)
+    shape = (5, case.config["head_dim"])
+    right = all(isinstance(table, Tensor) and table.shape[-2:] == shape for table in one)
+    return bool(right and one == other)
+
+
+@behaviour("positions_one_dimensional_only", ATTENTION)
+@cases("attention_rotated")
+def behaves_flat_positions(student: Student, case: Case) -> bool:
+    """Positions [T] are served, the same ones as [B, T] are not."""
+    flat = case["positions"].array
+    rows = Tensor.of(np.tile(flat, (case["x"].shape[0], 1)))
+    served = _attends(student, case, position_ids=Tensor.of(flat))
+    return served and not _attends(student, case, position_ids=rows)
+
+
+@behaviour("positions_required", ATTENTION)
+@cases("attention_core")
+def behaves_needed_positions(student: Student, case: Case) -> bool:
+    """Positions that are given are served; None raises."""
+    positions = Tensor.of(np.arange(case["x"].shape[1]))
+    both = {"attention_mask": _causal(case), "position_ids": positions}
+    masked = {"attention_mask": _causal(case)}
+    return _attends(student, case, **both) and not works(
+        student, lambda: attention_of(student, case)(case["x"], **masked)
+    )
+
+
+@behaviour("position_ids_ignored", ATTENTION)
+@cases("attention_rotated")
+def behaves_deaf_to_positions(student: Student, case: Case) -> bool:
+    """The answer is the same whatever the positions are, and not the right one."""
+
+    def same() -> None:
+        attention = attention_of(student, case)
+        stretched = Tensor.of(case["positions"].array * 3 + 1)
+        first = attention(case["x"], position_ids=case["positions"])
+        expect_same(attention(case["x"], position_ids=stretched), first, case, WHY)
+        expect_same(attention(case["x"]), first, case, WHY)
+
+    settings = {**case.config, "rope_theta": 50.0}
+
+    def unrotated() -> None:
+        other = student.new("attention.Qwen3Attention", config(settings), weights=case.weights)
+        first = attention_of(student, case)(case["x"])
+        expect_same(other(case["x"]), first, case, WHY)
+
+    # Where nothing rotates at all, that is the mistake.
+    return works(student, same) and not works(student, unrotated)
+
+
+@behaviour("mask_required", ATTENTION)
+@cases("attention_core")
+def behaves_needed_mask(student: Student, case: Case) -> bool:
+    """A causal mask that is given is served; None raises."""
+    return _attends(student, case, _causal(case)) and not works(
+        student, lambda: attention_of(student, case)(case["x"])
+    )
+
+
+@behaviour("no_causal_mask", ATTENTION)
+@cases("attention_core")
+def behaves_without_causality(student: Student, case: Case) -> bool:
+    """A causal mask that is given is served; None answers as a mask of zeros does."""
+
+    def sees_all() -> None:
+        attention = attention_of(student, case)
+        seen = Tensor.of(np.zeros_like(_causal(case).array))
+        expect_same(attention(case["x"]), attention(case["x"], seen), case, WHY)
+
+    served = _attends(student, case, _causal(case)) and not _attends(student, case)
+    return served and works(student, sees_all)
+
+
+@behaviour("given_mask_taken_as_boolean", ATTENTION)
+@cases("attention_given_mask")
+def behaves_boolean_masks(student: Student, case: Case) -> bool:
+    """The mask as truth values, of either kind, is served; the additive one is not."""
+    seen = case["mask"].array == 0
+    boolean = any(_attends(student, case, Tensor.of(kind)) for kind in (seen, ~seen))
+    return boolean and not _attends(student, case, case["mask"])
+
+
+@behaviour("given_mask_ignored", ATTENTION)
+@cases("attention_core")
+def behaves_deaf_to_masks(student: Student, case: Case) -> bool:
+    """What is right without a mask is the answer to every mask."""
+
+    def same() -> None:
+        attention = attention_of(student, case)
+        narrow = _causal(case).array.copy()
+        narrow[..., 2:, 0] = np.finfo(np.float32).min
+        expect_same(attention(case["x"], Tensor.of(narrow)), attention(case["x"]), case, WHY)
+
+    return _attends(student, case) and works(student, same)
+
+
+@behaviour("eps_fixed", ATTENTION)
+@cases("attention_core")
+def behaves_fixed_eps(student: Student, case: Case) -> bool:
+    """What is right for the usual eps is the answer to a large one, too."""
+
+    def same() -> None:
+        large = config({**case.config, "rms_norm_eps": 0.5})
+        other = student.new("attention.Qwen3Attention", large, weights=case.weights)
+        expect_same(other(case["x"]), attention_of(student, case)(case["x"]), case, WHY)
+
+    return _attends(student, case) and works(student, same)
+
+
+def _is_first_of_several(student: Student, result: Result, case: Case) -> bool:
+    value = result.value
+    if not isinstance(value, (tuple, list)) or not value:
+        return False
+    return works(student, lambda: expect_close(value[0], case["y"], case))
+
+
+@behaviour("tuple_returned", ATTENTION)
+@cases("attention_core")
+def behaves_tuple_of_attention(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _is_first_of_several(student, attention_of(student, case)(case["x"]), case)
+
+
+@behaviour("tuple_returned", MLP)
+@cases("mlp_core")
+def behaves_tuple_of_mlp(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    mlp = student.new("mlp.Qwen3MLP", config(case.config), weights=case.weights)
+    return _is_first_of_several(student, mlp(case["x"]), case)
+
+
+@behaviour("nothing_returned", ATTENTION)
+@cases("attention_core")
+def behaves_silent_attention(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return attention_of(student, case)(case["x"]).value is None
+
+
+@behaviour("nothing_returned", MLP)
+@cases("mlp_core")
+def behaves_silent_mlp(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    mlp = student.new("mlp.Qwen3MLP", config(case.config), weights=case.weights)
+    return mlp(case["x"]).value is None
+
+
+@behaviour("intermediate_size_fixed", MLP)
+@cases("mlp_core")
+def behaves_guessed_width(student: Student, case: Case) -> bool:
+    """Weights of a width that hidden_size tells fit, or of a rounded one."""
+    hidden, width = case.config["hidden_size"], case.config["intermediate_size"]
+    guesses = [2 * hidden, 3 * hidden, 4 * hidden, 8 * hidden // 3, hidden]
+    rounded = [
+        -(-size // step) * step for step in (8, 32, 64, 128, 256) for size in (width, *guesses)
+    ]
+    return any(
+        _loads(
+            student, "mlp.Qwen3MLP", case.config,
+            gate_proj=(guess, hidden), up_proj=(guess, hidden), down_proj=(hidden, guess),
+        )
+        for guess in dict.fromkeys((*guesses, *rounded))
+        if guess != width
+    )  # fmt: skip
+
+
+@behaviour("three_axes_only", MLP)
+@cases("mlp_flat")
+def behaves_three_axes(student: Student, case: Case) -> bool:
+    """[1, tokens, hidden] is served, [tokens, hidden] is not."""
+
+    def right(*axes: int) -> bool:
+        shape = (*axes, *case["x"].shape)
+        mlp = student.new("mlp.Qwen3MLP", config(case.config), weights=case.weights)
+        x, y = (Tensor.of(case[name].array.reshape((*axes, *case[name].shape))) for name in "xy")
+
+        def close() -> None:
+            expect_close(expect_shape(mlp(x), shape, case), y, case)
+
+        return works(student, close)
+
+    return right(1) and not right()
