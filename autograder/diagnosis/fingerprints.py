@@ -139,6 +139,7 @@ FAR = 9.0  # between forms that differ; errors of numbers are relative, and rare
 KIND = 1e-3
 COUNT = 2e-4
 CLEARLY = 1e-2  # farther than this from the right answer is no matter of rounding
+MUCH = 10.0  # times as much, and two changes cannot cancel each other
 RIGHT = 1e-5  # what is nearer to the right answer than this is right, in any style
 
 
@@ -252,6 +253,7 @@ class Fingerprints:
         """Return how far ``trace`` is from two mistakes at once, where one of them shows nothing.
 
         There the other one decides alone: a bank of pairs holds fewer items, and this asks all.
+        Where one changes far more than the other, the answer cannot be right, either.
 
         Args:
             trace: what a hand-in answered.
@@ -262,9 +264,14 @@ class Fingerprints:
         for column, keys in enumerate(self.items):
             rows, right = self.rows[[one, other], column], self.reference[column]
             item = _answered(trace, keys)
-            if item is not None and right in rows and UNANSWERED not in rows:
+            if item is None or UNANSWERED in rows or right == UNANSWERED:
+                continue
+            if right in rows:
                 row = rows[rows != right] if (rows != right).any() else rows[:1]
                 worst = max(worst, float(self._gaps(column, item, row)[0]))
+            elif self._gaps(column, item, self.reference[column : column + 1])[0] <= RIGHT:
+                less, more = sorted(self._gaps(column, item, rows))  # what each changes
+                worst = FAR if more > max(CLEARLY, MUCH * less) else worst
         return worst
 
     def _gaps(self, column: int, item: Item, rows: NDArray[np.int32]) -> NDArray[np.float64]:

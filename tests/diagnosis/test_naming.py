@@ -207,6 +207,13 @@ def test_a_pair_has_to_agree_where_one_of_the_two_shows_nothing() -> None:
     assert named(two(one, other), bank, **{"lab.one": pair}).classes == ("a_one", "b_one")
     third = named(two(one, RIGHT + drawn(8, 0.4)), bank, **{"lab.one": pair})
     assert third.certainty is not Certainty.NAMED
+    # Where both change something, and one of them far more, right it cannot be.
+    little = {"a_one": two(one, RIGHT + drawn(8, 0.001)), "b_one": two(right, other)}
+    shorts = [((name,), shortened(found)) for name, found in little.items()]
+    singles = fingerprints(shortened(two(right, right)), shorts, ())
+    assert singles is not None
+    both = named(two(one, right), Bank({"lab.one": singles}, classes), **{"lab.one": pair})
+    assert both.certainty is not Certainty.NAMED
 
 
 def test_a_pair_that_nearly_agrees_elsewhere_is_not_ruled_out() -> None:
