@@ -244,9 +244,10 @@ class _Reader:
         if len(set(files)) < len(files) or not all(_FILE.fullmatch(name) for name in files):
             raise top.error("files", "must hold different names of modules, as x.py")
         tests = tuple(filter(None, [top.string("tests", default="")]))
-        folders, root = top.strings("folders", default=[]), folder.parents[1]
+        folders, roots = top.strings("folders", default=[]), (folder.parents[1], ROOT)
         for key, listed in {"folders": folders, "tests": tests}.items():
-            if not all(_FOLDER.fullmatch(name) and (root / name).is_dir() for name in listed):
+            there = (any((root / name).is_dir() for root in roots) for name in listed)
+            if not all(map(_FOLDER.fullmatch, listed)) or not all(there):
                 raise top.error(key, "must hold folders under labs/, as labs/given/tiny_qwen3")
         forbidden = top.strings("forbidden", default=[])
         if not all(_DOTTED.fullmatch(name) for name in forbidden):

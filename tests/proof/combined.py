@@ -15,7 +15,7 @@ from autograder.diagnosis import bank as banks
 from autograder.diagnosis.bank import Bank
 from autograder.diagnosis.items import Trace
 from autograder.diagnosis.misconceptions import Entry
-from tests.proof.naming import hits, named
+from tests.proof.naming import hits, named, true_names
 from tests.proof.subject import Subject
 
 SAME = 1e-4  # a class whose own output is as near as this is no wrong name
@@ -123,7 +123,7 @@ class Judge:
         """Classes that were named, are not there, and give other answers by themselves."""
         for finding in named(hand_in):
             ids = {one.id for one in finding.misconceptions}
-            foreign = sorted(ids - classes)
+            foreign = sorted(ids - true_names(classes))
             if not foreign or (finding.either and ids & classes):
                 continue
             traces = traces_of(self._plan, sources)
