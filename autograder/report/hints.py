@@ -212,7 +212,8 @@ def shown(
     title = escape.line(exercise.title.in_(language))
     lines = [wording("place", language, title=title, file=exercise.file)]
     lines += symptom(check, result, language)
-    lines += ["", *escape.folded(before, columns())] if before else []
+    words, _, to_run = before.partition("\n")  # which is copied, and so stays on one line
+    lines += ["", *escape.folded(words, columns()), to_run] if before else []
     for hints in told[:number]:
         lines += ["", *hints] if hints else []
     more = number < len(told)

@@ -208,7 +208,7 @@ def test_what_was_not_graded_is_said_last_and_in_the_status(tmp_path: Path) -> N
     assert rows(run)["bob"]["status"] == "to be decided" and not rows(run)["bob"]["score"]
     assert "for a human: 1" in run.stdout
     report = (run.out / "bob" / "report.md").read_text(encoding="utf-8")
-    assert "nothing of this hand-in could be read" in report
+    assert "nothing in this hand-in could be read" in report
 
 
 @pytest.mark.slow

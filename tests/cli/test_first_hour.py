@@ -89,7 +89,7 @@ def test_the_look_at_all_labs_names_a_todo_too() -> None:
 def test_all_points_lead_to_chat_to_handing_in_and_to_the_next_lab() -> None:
     done = warm.run("test", "--lab", "2", "--folder", str(SOLUTION), "--lang", "en")
     order = [
-        done.stdout.index(word) for word in ("of your own hand", " chat ", " submit ", "next: ")
+        done.stdout.index(word) for word in ("all by yourself", " chat ", " submit ", "next: ")
     ]
     assert order == sorted(order) and "--lab 3" in done.stdout[order[-1] :]
 
@@ -179,7 +179,7 @@ def test_what_lacks_something_is_packed_only_when_forced(tmp_path: Path) -> None
     (tmp_path / "attention.py").write_text(stubs.stubs(LAB)["attention.py"], encoding="utf-8")
     done = warm.run(*asked)
     assert done.status == 2 and not list(tmp_path.glob("*.zip"))
-    assert "Not there: mlp.py" in done.stdout and "as handed out: attention.py" in done.stdout
+    assert "Missing: mlp.py" in done.stdout and "from the stub: attention.py" in done.stdout
     assert "--force" in done.stdout
     done = warm.run(*asked, "--force")
     assert done.status == 0 and "0 of 100 points" in done.stdout

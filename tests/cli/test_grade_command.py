@@ -140,7 +140,7 @@ def test_mistakes_are_named_in_reports_and_counted_for_the_class(run: Run) -> No
     table = (run.out / "misconceptions.md").read_text(encoding="utf-8")
     for student, row in named.items():
         report = (run.out / student / "report.md").read_text(encoding="utf-8").replace("\\", "")
-        assert f"wrong: **{row['misconception']}**." in report and row["section"] in report
+        assert f"known mistake: **{row['misconception']}**." in report and row["section"] in report
         assert row["check"] in table and row["misconception"][:40] in run.stdout
 
 

@@ -98,7 +98,7 @@ def test_the_handout_in_the_readers_language_is_named(ask: Ask) -> None:
 
 def test_where_it_goes_wrong_is_said_at_once(ask: Ask) -> None:
     known = Message("diagnosis.differs_at_once", {"differs": {"en": "the scores", "zh": "分数"}})
-    assert "What differs first: the scores." in ask(named("a", known=(known,)))
+    assert "The first difference: the scores." in ask(named("a", known=(known,)))
 
 
 def test_it_begins_anew_for_another_mistake_and_after_it_is_right(ask: Ask) -> None:
@@ -140,7 +140,7 @@ def test_what_is_not_recognised_gets_the_hint_of_the_exercise_and_what_is_known(
     known = Message("check.value", {"what": "KNOWN", "got": 1, "want": 2, "case": "here"})
     odd = named("a", certainty=Certainty.UNKNOWN, misconceptions=(), known=(known,))
     page = ask(odd)
-    assert "KNOWN" in page and "not a mistake that we know" in page
+    assert "KNOWN" in page and "not a mistake we know" in page
     assert ATTENTION.hint.en not in page  # it gives more away, and comes second
     assert ATTENTION.hint.en in ask(odd)
     plain = ask(graded("test_attention_parity"))
@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_read_has_no_earlier_exercise(ask: Ask) -> None:
 
 
 def test_when_all_passes_there_is_no_hint(ask: Ask) -> None:
-    assert "All public cases pass" in ask(graded()) and "nothing to hint at" in ask(graded())
+    assert "All public cases pass" in ask(graded()) and "nothing left to hint at" in ask(graded())
     assert "All of this passes" in ask(graded(), "-k", "mlp")
 
 

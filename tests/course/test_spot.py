@@ -188,7 +188,7 @@ def asked(typed: str, *options: str) -> subprocess.CompletedProcess[str]:
 def test_whoever_answers_everything_right_is_told_so() -> None:
     done = asked("\n".join(letters().values()) + "\n", "--lab", "1", "--lang", "en")
     assert done.returncode == 0
-    assert f"{len(QUESTIONS)} of {len(QUESTIONS)} right at the first try." in done.stdout
+    assert f"{len(QUESTIONS)} of {len(QUESTIONS)} right on the first try." in done.stdout
     assert told("swiglu").split(". ", 1)[1] in " ".join(done.stdout.split())
 
 
@@ -229,7 +229,7 @@ def test_whoever_leaves_goes_on_where_they_were(
     wrong = next(letter for letter in LETTERS if letter != second)
     status, said = typed(f"{first}\n{wrong}\n{second}\ns\nq\n", monkeypatch, capsys)
     assert status == 1 and state.exists()
-    assert f"1 of {len(QUESTIONS)} right at the first try." in said
+    assert f"1 of {len(QUESTIONS)} right on the first try." in said
     assert f"{len(QUESTIONS) - 2} are still open" in said and "make spot LAB=1" in said
     status, said = typed("\n".join([third, *rest]), monkeypatch, capsys)
     assert status == 1 and "2 of them are answered already" in said

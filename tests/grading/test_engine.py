@@ -351,7 +351,7 @@ def test_who_waits_a_little_everywhere_ends_and_leaving_early_ends_all(tmp_path:
     assert found["test_free"].outcome is Outcome.PASSED
     last = found["test_side"]
     assert last.outcome is Outcome.TIMED_OUT and last.message is not None
-    assert "1 s together" in render(last.message, "en") and "1 秒" in render(last.message, "zh")
+    assert "1 s in all" in render(last.message, "en") and "1 秒" in render(last.message, "zh")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def graded() -> dict[str, dict[str, Outcome]]:
                 message = hand_in.results[0].message
                 assert message is not None
                 told = render(message, "en")
-                assert "It offers torch, the standard library, and your own files." in told
+                assert "You can use torch, the standard library, and your own files." in told
     return found
 
 

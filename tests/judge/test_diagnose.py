@@ -60,7 +60,7 @@ def test_a_listed_mistake_is_named_with_the_checks_and_the_stage(engine: Engine)
     assert [one.id for one in finding.misconceptions] == ["no_scale"]
     assert finding.exercises == ("lab2.attention",)
     assert set(finding.checks) == set(hand_ins.not_passed(hand_in))
-    assert "products of q and k. What differs first: the scaled scores" in said(hand_in)
+    assert "products of q and k. The first difference: the scaled scores" in said(hand_in)
 
 
 def test_of_what_is_not_listed_is_said_what_is_known(engine: Engine) -> None:
@@ -69,7 +69,7 @@ def test_of_what_is_not_listed_is_said_what_is_known(engine: Engine) -> None:
     assert finding.certainty is Certainty.UNKNOWN
     assert finding.misconceptions == ()
     text = " ".join(render(m, "en") for m in finding.known)
-    assert "k after the rotation. What differs first: the products of q and k" in text
+    assert "k after the rotation. The first difference: the products of q and k" in text
     assert "do not hold: " in text
     assert "no output depends on a later token" in text.split("do not hold")[1]
     assert all(render(m, "zh") != render(m, "en") for m in finding.known)

@@ -77,7 +77,7 @@ def lost(text: str, waiting: dict[int, str], **more: object) -> RankLost:
         ),
         (
             lost("20", {}, timed_out=True, clock="wall"),
-            "rank 1 (of 4) was stopped after 20 s of wall time; a right solution",
+            "rank 1 (of 4) was stopped after 20 s of wall time; a correct solution",
             "运行 20 秒（实际时间）后被终止",
             Outcome.TIMED_OUT,
         ),

@@ -152,7 +152,7 @@ ENDS = {
     "weights": (student_error(stage="weights", text="q.weight"), Outcome.FAILED, "q.weight"),
     "weights by name": (
         student_error(stage="weights", lacking=["q.weight"], extra=["p.weight", "p.bias"]),
-        Outcome.FAILED, "missing in yours: q.weight; too much in yours: p.weight, p.bias",
+        Outcome.FAILED, "missing: q.weight; unexpected: p.weight, p.bias",
     ),
     "weights by shape": (
         student_error(stage="weights", shapes=[["q.weight", "[2, 3]", "[3, 2]"]]),
@@ -161,7 +161,7 @@ ENDS = {
     "a breakpoint": (student_error(type="BdbQuit", text=""), Outcome.FAILED, "make debug"),
     "an import": (
         student_error(type="ModuleNotFoundError", text="No module named 'pandas'"),
-        Outcome.FAILED, "It offers torch",
+        Outcome.FAILED, "You can use torch",
     ),
     "a syntax error": (
         student_error(stage="syntax", frames=[["a.py", 7, "", "x ="]]), Outcome.FAILED, "line 7"

@@ -113,7 +113,7 @@ def test_other_systems_get_every_check() -> None:
 def test_what_could_not_be_read_is_no_step_of_the_student() -> None:
     hand_in = without_attention(OTHERS[0], Outcome.NOT_GRADED)
     page = student_pages.student_markdown(record(hand_in), hand_in, "en")
-    assert "a person decides about the other points" in page and "60 points depend" in page
+    assert "someone will decide about the other points" in page and "60 points depend" in page
 
 
 def test_the_class_is_told_of_files_apart() -> None:

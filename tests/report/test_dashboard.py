@@ -123,7 +123,7 @@ def test_reasons_stand_in_the_page_once_and_cells_lead_to_them() -> None:
     ids, links = elements.having("id"), elements.having("href")
     assert len(set(ids)) == len(ids)
     assert all(link[1:] in ids for link in links if link.startswith("#"))
-    assert page.count("the process that ran your code ended: ") == 1
+    assert page.count("the process running your code ended: ") == 1
 
 
 def test_a_hidden_case_shows_no_data() -> None:

@@ -76,9 +76,9 @@ def test_in_time_nothing_is_said_but_when_it_was_due(make: object) -> None:
 @pytest.mark.parametrize(
     ("late", "why", "words"),
     [
-        (None, "no_time", "not known when this was handed in"),
-        (True, "no_time", "not known when this was handed in"),
-        (None, "no_offset", "names no offset from UTC"),
+        (None, "no_time", "time of this hand-in is unknown"),
+        (True, "no_time", "time of this hand-in is unknown"),
+        (None, "no_offset", "has no UTC offset"),
         (False, "no_time", ""),
     ],
 )

@@ -75,30 +75,30 @@ def shown(finding: Finding, make: Any, language: str, feedback: str = "name") ->
 SAID = {
     "named": (
         NAMED,
-        "behaves exactly like a reference in which this is wrong: order mistaken.",
-        "相同：order 弄错了。",
+        "looks like a known mistake: order mistaken.",
+        "已知的错误：order 弄错了。",
     ),
     "pair": (
         PAIR,
-        "behaves exactly like a reference in which this is wrong: order mistaken and norm mistaken",
+        "looks like a known mistake: order mistaken and norm mistaken",
         "，以及norm",
     ),
     "either": (
         EITHER,
-        "behaves exactly like a reference in which one of these is wrong: order mistaken",
-        "之一的参考实现完全相同",
+        "looks like one of these known mistakes: order mistaken",
+        "看起来是以下已知错误之一",
     ),
     "like": (
         LIKE,
-        "behaves nearly, but not exactly, like a reference in which this is wrong: order mistaken",
-        "不完全相同",
+        "comes close to a known mistake, but does not match it exactly: order mistaken",
+        "不完全吻合",
     ),
     "like either": (
         LIKE_EITHER,
-        "behaves nearly like a reference in which one of these is wrong, and",
+        "comes close to one of these known mistakes, and",
         "无法确定",
     ),
-    "unknown": (UNKNOWN, "not a mistake that we know. What is known:", "不是我们已知的错误"),
+    "unknown": (UNKNOWN, "not a mistake we know. Here is what is known:", "不是我们已知的错误"),
 }
 
 
@@ -112,7 +112,7 @@ def test_a_report_says_what_was_recognised_and_no_more(name: str, make: Any) -> 
         for one in finding.misconceptions:
             for text in (one.sees, one.hint, one.section):
                 assert text.in_(language).replace(" ", "") in page
-        others = ["behaves exactly", "behaves nearly"]
+        others = ["looks like", "comes close"]
         if language == "en":
             claimed = [words for words in others if words.replace(" ", "") in page]
             assert claimed == [words for words in others if words in sentence]

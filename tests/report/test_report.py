@@ -309,7 +309,7 @@ def test_a_message_of_another_release_is_said_to_be_so(language: str) -> None:
 @pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_what_a_person_decided_is_no_work_of_the_checks(make: Any, language: str) -> None:
     everything = {"en": "every check passed", "zh": "所有检查都已通过"}[language]
-    decided = {"en": "a person has decided points", "zh": "部分分数由人工决定"}[language]
+    decided = {"en": "someone has decided points", "zh": "部分分数由人工决定"}[language]
     assert everything in make(CLASS, ALL_PASSED, language)
     for override, told in (
         (Override("w", "norm", 18, "copied", "Dr. Li"), "copied"),
@@ -328,8 +328,8 @@ def test_what_a_person_decided_is_no_work_of_the_checks(make: Any, language: str
     assert {"en": "1 of 8 checks passed", "zh": "通过 1 / 8 项检查"}[language] in page
     seen = replace(MIXED, overrides=(Override("x", "", None, "r", "b", looked_at=True),))
     page = make(record(seen), seen, language)
-    assert {"en": "A person has looked at this", "zh": "已由人工查看"}[language] in page
-    assert {"en": "A person will look at this", "zh": "将由人工查看<"}[language] not in page
+    assert {"en": "Someone has looked at this", "zh": "已由人工查看"}[language] in page
+    assert {"en": "Someone will look at this", "zh": "将由人工查看<"}[language] not in page
 
 
 # HTML

@@ -62,7 +62,7 @@ def probe_shift(student: Student, case: Case) -> None:
 @probe(ATTENTION)
 @cases("attention_core")
 def probe_permutation(student: Student, case: Case) -> None:
-    """without a mask, tokens that change places take their outputs with them
+    """without a mask, when tokens swap places, so do their outputs
 
     不加掩码时，token 交换位置，输出也随之交换
     """
