@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from autograder.authoring import build, pages, prove_cases, prove_lab, prove_words
+from autograder.authoring import build, pages, prove_cases, prove_lab, prove_words, styles
 from autograder.authoring.place import LabSources, NotProvedError
 from autograder.authoring.stubs import Fate
 from autograder.course import labfile
@@ -78,6 +78,7 @@ DRAFT: tuple[Promise, ...] = (
     Promise("solution and styles score 100, hidden cases included, and stubs 0", _draft_scores),
     Promise("every mistake costs points, and is told from the others", _draft_mistakes),
 )
+_OF_WHOLE = DRAFT[len(_ALWAYS) :]
 PROMISES: tuple[Promise, ...] = (
     *_ALWAYS,
     Promise("stubs are what their solutions give", prove_lab.stale_stubs),
@@ -107,6 +108,8 @@ def verdict(promise: Promise, place: LabSources) -> Verdict:
         return Verdict(promise.text, doubt=str(error))
     except ValueError as error:  # our own errors are finished sentences
         return Verdict(promise.text, (str(error),))
+    except SyntaxError as error:
+        return Verdict(promise.text, (f"{error.filename}:{error.lineno}: {error.msg}",))
     except Exception as error:
         what = f"could not be looked into: {type(error).__name__}: {error}"
         return Verdict(promise.text, (what,))
@@ -125,6 +128,8 @@ def run(lab_name: str, promises: Sequence[Promise] = PROMISES, root: Path = labf
     broken = doubted = 0
     for promise in promises:
         found = verdict(promise, place)
+        if promise in _OF_WHOLE and broken:  # it would say the same once more, for every check
+            found = Verdict(promise.text, doubt="mend what is said above first")
         broken += bool(found.breaches)
         doubted += bool(found.doubt)
         print(said(found), flush=True)
@@ -143,9 +148,12 @@ def run_draft(lab_name: str, root: Path = labfile.ROOT) -> int:
         LabError: no lab goes by that name, or its lab.toml is wrong.
         ValueError: a source cannot be built from (names it).
     """
-    for line in build.draft(LabSources.find(lab_name, root)):
+    place = LabSources.find(lab_name, root)
+    for line in build.draft(place):
         if not line.startswith(Fate.UNCHANGED.value):
             print(line, flush=True)
+    if found := [folder.name for folder in styles.folders(place.name, root)]:
+        print(f"styles     {len(found)} beside the solution: {', '.join(found)}", flush=True)
     return run(lab_name, DRAFT, root)
 
 

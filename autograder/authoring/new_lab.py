@@ -157,11 +157,11 @@ $todos
 
 ## Hand in
 """
-ROW = "| `$id.$stem` | `$stem.py` | $points | 20 min | `make test LAB=$number K=$stem` |"
+ROW = "| `$id.$stem` | `$stem.py` | $points | 20 min | `$test$stem` |"
 TODO = """\
 ### TODO `$id.$stem` ($points points)
 
-The idea, the formula, the steps. Then `make test LAB=$number K=$stem`.
+The idea, the formula, the steps. Then `$test$stem`.
 """
 
 
@@ -179,14 +179,19 @@ def look(place: LabSources, files: Sequence[str]) -> None:
     """
     if not _NAME.fullmatch(place.name):
         raise LabError(f"{place.name!r} is no name of a lab; write one like lab7_gate")
-    if len({*files}) < len(files) or not all(_FILE.fullmatch(file) for file in files):
-        raise LabError(f"--files {' '.join(files)}: must be different names, as gate.py")
+    if odd := [file for file in files if not _FILE.fullmatch(file)]:
+        raise LabError(
+            f"{odd[0]!r} is no name of a file that students edit; write one like gate.py"
+        )
+    if len({*files}) < len(files):
+        raise LabError(f"--files {' '.join(files)}: a name stands twice")
     if place.folder.exists() or place.solution.exists():
         raise LabError(f"{place.shown(place.folder)} or {place.shown(place.solution)} exists")
 
 
 def write(place: LabSources, texts: Iterable[tuple[Path, str]]) -> None:
     """Write the files of a lab, and say so; where it is the first one, ``labs`` too."""
+    print(f"course     {place.root.resolve()}")
     (place.root / "labs").mkdir(parents=True, exist_ok=True)
     (place.root / "labs" / "__init__.py").touch()
     for path, text in texts:
@@ -195,13 +200,14 @@ def write(place: LabSources, texts: Iterable[tuple[Path, str]]) -> None:
         print(f"written    {place.shown(path)}")
 
 
-def run(name: str, files: Sequence[str], root: Path) -> int:
+def run(name: str, files: Sequence[str], root: Path, *, english: bool = False) -> int:
     """Write a tiny lab, and print what to do next.
 
     Args:
         name: of the lab and its folders, as ``lab7_gate``.
         files: what students will edit, ``.py`` each.
         root: of the course.
+        english: leave out all Chinese.
 
     Returns:
         0.
@@ -211,10 +217,18 @@ def run(name: str, files: Sequence[str], root: Path) -> int:
     """
     place = LabSources(root, name)
     look(place, files)
-    write(place, _texts(place, [file.removesuffix(".py") for file in files]))
+    texts = _texts(place, [file.removesuffix(".py") for file in files])
+    write(place, ((path, _in_english(text)) if english else (path, text) for path, text in texts))
     number = name.removeprefix("lab").split("_")[0]
     print(f"next: {suggestions.command('try')} --lab {number}, change something, and again")
     return 0
+
+
+def _in_english(text: str) -> str:
+    """What is left of a lab's file without its Chinese."""
+    text = re.sub(r', zh = "[^"]*"', "", re.sub(r"(?m)^[\w.]+\.zh = .*\n", "", text))
+    text = re.sub(r', f"[^"]*[\u4e00-\u9fff][^"]*"', "", text)
+    return re.sub(r"\n\n    [^\n]*[\u4e00-\u9fff][^\n]*\n    \"\"\"", '"""', text)
 
 
 def _texts(place: LabSources, stems: Sequence[str]) -> Iterator[tuple[Path, str]]:
@@ -223,7 +237,7 @@ def _texts(place: LabSources, stems: Sequence[str]) -> Iterator[tuple[Path, str]
     common = {
         "lab": place.name,
         "id": place.name.split("_")[0],
-        "number": place.name.removeprefix("lab").split("_")[0],
+        "test": " ".join(place.test_command),
         "files": ", ".join(f'"{stem}.py"' for stem in stems),
     }
     each = [

@@ -40,6 +40,25 @@ class LabSources:
         return labfile.load(self.folder)
 
     @property
+    def is_chinese(self) -> bool:
+        """Whether it is taught in Chinese, too: then everything has to be in both languages."""
+        words = [self.lab.title.zh, *(exercise.hint.zh for exercise in self.lab.exercises)]
+        return any("\u4e00" <= sign <= "\u9fff" for sign in "".join(words))
+
+    @property
+    def holds_the_grader(self) -> bool:
+        """Whether the grader's own sources lie in this course, and are looked at with it."""
+        return (self.root / "autograder" / "course" / "messages").is_dir()
+
+    @property
+    def test_command(self) -> tuple[str, str]:
+        """How students test the lab, and what stands before the exercise that they mean."""
+        number = self.name.removeprefix("lab").split("_")[0]
+        if (self.root / "Makefile").is_file() or self.holds_the_grader:
+            return f"make test LAB={number}", "K="
+        return f"autograder test --lab {number}", "-k "
+
+    @property
     def folder(self) -> Path:
         """The lab as students get it."""
         return self.root / "labs" / self.name

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 
 from autograder.authoring import styles
 from autograder.authoring.answers import (
+    Answered,
     Answers,
     Wanted,
     lost_of,
@@ -17,7 +19,7 @@ from autograder.authoring.answers import (
     sources_of,
 )
 from autograder.authoring.place import LabSources, read
-from autograder.authoring.prove_lab import solution_faults, stub_faults
+from autograder.authoring.prove_lab import check_faults, solution_faults, stub_faults
 from autograder.checks.plan import Plan, collect
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.fingerprints import fingerprints, shortened
@@ -38,9 +40,14 @@ def whole_plan(place: LabSources) -> Plan:
 def unfair_scores(place: LabSources) -> Iterator[str]:
     """Whatever a stub earns, and the solution or another style of it loses."""
     plan, lab = whole_plan(place), place.lab
+    solution = run_here(plan, sources_of(place))[0]
+    if faults := list(check_faults(solution)):
+        yield from faults  # once, and not for every hand-in again
+        return
     stub = {file: read(place.folder / file) for file in lab.files}
     yield from stub_faults(lab, run_here(plan, stub)[0])
-    right = {"solution": sources_of(place)}
+    yield from solution_faults(lab, "solution", solution)
+    right: dict[str, Mapping[str, str]] = {}
     for folder in styles.folders(place.name, place.root):
         right[f"style {folder.name}"] = styles.texts_of(folder, lab.files)
     for name, sources in right.items():
@@ -58,6 +65,10 @@ def unseen_mistakes(place: LabSources) -> Iterator[str]:
             fitting[entry] = misconceptions.apply(entry, sources)
         except MisconceptionError as error:
             yield str(error)
+    for entry in [*fitting]:
+        if fault := _no_python(entry, fitting[entry]):
+            del fitting[entry]
+            yield fault
     plan = collect(place.folder)
     asked = [Wanted(text) for text in fitting.values()]
     answers = Answers(plan).short(asked, what="mistakes")
@@ -67,6 +78,9 @@ def unseen_mistakes(place: LabSources) -> Iterator[str]:
         for family in sorted(set(entry.families) - set(families.values())):
             yield f"entry {entry.id}: families: no check of lab.toml is of the family {family!r}"
     for entry, answer in zip(fitting, answers, strict=True):
+        if fault := _never_answers(entry, answer):
+            yield fault
+            continue
         lost = {families[name] for name in answer.lost}
         if lost and not (entry.families and lost.isdisjoint(entry.families)):
             continue
@@ -75,7 +89,8 @@ def unseen_mistakes(place: LabSources) -> Iterator[str]:
         lost |= {families[name] for name in hidden}
         if not answer.lost:
             also = f"{', '.join(hidden)} fails on a hidden one" if hidden else "nor any hidden one"
-            yield f"entry {entry.id}: no public case costs it a point ({also}); draw one that does"
+            mend = "draw one that does" if hidden else "draw one that does, or it is no mistake"
+            yield f"entry {entry.id}: no public case costs it a point ({also}); {mend}"
         elif lost.isdisjoint(entry.families):
             shown = '", "'.join(sorted(lost))
             yield f'entry {entry.id}: families: none of them loses points; write ["{shown}"]'
@@ -95,3 +110,22 @@ def unseen_mistakes(place: LabSources) -> Iterator[str]:
                 f"entries {one.id} and {other.id} answer every public case alike; draw one that "
                 "tells them apart, or give them one class"
             )
+
+
+def _no_python(entry: Entry, sources: Mapping[str, str]) -> str:
+    """Return what is wrong with the syntax of a patched solution; empty if nothing is."""
+    for file, text in sources.items():
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            return f"entry {entry.id}: its patch is no Python: {error.msg} ({file}:{error.lineno})"
+    return ""
+
+
+def _never_answers(entry: Entry, answer: Answered) -> str:
+    """Return which slip of the author's a mistake fails by, if it fails by that alone."""
+    forms = [short.form for shorts in answer.items.values() for short in shorts.values()]
+    if answer.lost and not forms:
+        return f"entry {entry.id}: the file cannot be imported with it; look at its patch"
+    slips = [form for form in forms if ": NameError" in form or ": UnboundLocalError" in form]
+    return f"entry {entry.id}: raises {slips[0]}; look at its patch" if slips else ""

@@ -7,7 +7,7 @@ import importlib
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def told_bodies(place: LabSources) -> Iterator[str]:
     for name in place.lab.files:
         path = place.folder / name
         text = read(path)
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(ast.parse(text, place.shown(path))):
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             if GIVEN in (ast.get_source_segment(text, node) or ""):
@@ -119,7 +119,8 @@ def _parts(found: Sequence[Section]) -> Iterator[str]:
 
 def _exercises(place: LabSources, found: Sequence[Section]) -> Iterator[str]:
     rows = dict(_rows(found))
-    number = place.name.removeprefix("lab").split("_")[0]
+    test, match = place.test_command
+    pattern = re.compile(rf"`{re.escape(test)} {match}(\S+)`")
     for exercise in place.lab.exercises:
         points = sum(check.points for check in exercise.checks)
         heading = f"TODO `{exercise.id}` ({points} point{'s' * (points != 1)})"
@@ -127,18 +128,19 @@ def _exercises(place: LabSources, found: Sequence[Section]) -> Iterator[str]:
         if own is None:
             yield f"has no section “### {heading}”; add it (points are those of lab.toml)"
             continue
-        command = re.search(rf"`make test LAB={number} K=(\S+)`", own.body)
+        command = pattern.search(own.body)
         if command is None:
-            yield f"line {own.line}: “{heading}” lacks `make test LAB={number} K=…`"
+            yield f"line {own.line}: “{heading}” lacks `{test} {match}…`"
         elif command[1] not in (exercise.id, exercise.id.partition(".")[2]):
-            yield f"line {own.line}: K={command[1]} is not {exercise.id}; take its id or its name"
+            odd = f"{match}{command[1]} is not {exercise.id}"
+            yield f"line {own.line}: {odd}; take its id or its name"
         row = rows.get(exercise.id)
-        test = "" if command is None else command[0]
+        asked = "" if command is None else command[0]
         wanted = ("", f"`{exercise.id}`", f"`{exercise.file}`", str(points))
-        if row is None or tuple(row[:4]) != wanted or test not in row:
+        if row is None or tuple(row[:4]) != wanted or asked not in row:
             yield (
                 f"“Files, points and time” needs a row “| {' | '.join(wanted[1:])} | hours | "
-                f"{test or 'test command'} |”"
+                f"{asked or 'test command'} |”"
             )
         elif not _HOURS.fullmatch(row[4]):
             yield f"“{row[4]}” is no time for {exercise.id}; write 20 min, 2 h, 2 to 3 h, or –"
@@ -196,6 +198,15 @@ def solution_faults(lab: Lab, name: str, results: Sequence[CheckResult]) -> Iter
         if result.outcome is not Outcome.PASSED and not ungraded:
             yield f"{name}: {_said(result)}, but it is right"
     yield from _wrong_score(lab, name, results, lab.points)
+
+
+def check_faults(results: Iterable[CheckResult]) -> Iterator[str]:
+    """Checks that fail by themselves, whatever they are asked about."""
+    for result in results:
+        if result.message is not None and result.message.key == "check.grader_fault":
+            values = result.message.values
+            place = str(values.get("place", "")).rpartition(" ")[2]
+            yield f"{result.check} itself fails, in {place}: {values['text']}"
 
 
 def _wrong_score(lab: Lab, name: str, results: Sequence[CheckResult], wanted: int) -> Iterator[str]:

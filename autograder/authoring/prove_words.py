@@ -55,6 +55,8 @@ def terms(place: LabSources) -> tuple[Term, ...]:
 
 def breaches(place: LabSources) -> Iterator[str]:
     """Words that the glossary says are not used, where a reader would meet them."""
+    if not place.is_chinese and not (place.root / GLOSSARY).is_file():
+        return
     known = terms(place)
     for en in pages(place):
         for page in (en, chinese_of(en)):
@@ -255,6 +257,8 @@ def exercises(place: LabSources) -> Iterator[str]:
 
 def docstrings(place: LabSources) -> Iterator[str]:
     """Hints and docstrings of checks that are not English and then Chinese."""
+    if not place.is_chinese:
+        return
     toml = place.shown(place.folder / "lab.toml")
     for exercise in place.lab.exercises:
         for fault in _language_faults(exercise.hint):
@@ -283,6 +287,8 @@ def messages(place: LabSources) -> Iterator[str]:
 
 def absent_messages(place: LabSources) -> Iterator[str]:
     """Keys that code or a template asks for, and no table of messages holds."""
+    if not place.holds_the_grader:
+        return
     known = {f"{path.stem}.{name}" for path, name, _ in _messages(place)}
     for use in uses(place.root):
         if use.key not in known:

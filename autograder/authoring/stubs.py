@@ -33,7 +33,9 @@ def blocks(text: str, name: str) -> Iterator[tuple[str, str, list[str]]]:
     for number, line in enumerate(text.splitlines(), 1):
         begin = _BEGIN.match(line)
         if begin and exercise:
-            raise MarkerError(f"{name}:{number}: BEGIN SOLUTION inside {exercise}")
+            raise MarkerError(
+                f"{name}:{number}: BEGIN SOLUTION inside {exercise}, which has no END"
+            )
         if begin:
             indent, exercise, lines = begin[1], begin[2], []
         elif _END.match(line):

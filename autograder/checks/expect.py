@@ -227,6 +227,10 @@ def _numbers(
             raise _fail("endless", case, what, count=int(other.sum()), **said)
         got = np.where(endless, 0.0, got)
     if (broken := ~np.isfinite(got)).any():
+        first = tuple(np.argwhere(broken)[0].tolist())
+        if endless is not None and endless.any():  # so infinity is nothing odd here
+            said = {"place": str(list(first)), "got": str(got[first]), "want": f"{want[first]:.6g}"}
+            raise _fail("endless", case, what, count=int(broken.sum()), **said)
         place = str(np.argwhere(broken)[0].tolist())
         raise _fail("not_finite", case, what, count=int(broken.sum()), place=place)
     return got

@@ -251,7 +251,8 @@ def _translated(arguments: argparse.Namespace) -> int:
 def _new_lab(arguments: argparse.Namespace) -> int:
     from autograder.authoring import new_lab
 
-    return new_lab.run(arguments.name, arguments.files, new_lab.root())
+    english = arguments.lang_given and arguments.lang == "en"
+    return new_lab.run(arguments.name, arguments.files, new_lab.root(), english=english)
 
 
 def _adopt(arguments: argparse.Namespace) -> int:

@@ -49,7 +49,8 @@ class Table:
         self._raw: dict[str, Any] = raw
         for key in raw:
             if key not in known:
-                raise self.error(key, f"unknown key; known are {', '.join(known)}")
+                more = "; each check has its own" if key in ("needs", "points", "family") else ""
+                raise self.error(key, f"unknown key; known are {', '.join(known)}{more}")
 
     def error(self, key: str, text: str) -> ValueError:
         """The error about ``key``, to be raised."""
@@ -277,7 +278,7 @@ class _Reader:
                 raise self._table(check.exercise, {}).error("name", f"{check.name} stands twice")
             for need in check.needs:
                 if need not in names[: names.index(check.name)]:
-                    text = f"{need} must stand before it"
+                    text = f"{need} must stand before it" if need in names else f"no check {need}"
                     raise self._table(check.name, {}).error("needs", text)
         return lab
 

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from autograder.course.labfile import GRADER
 from autograder.course.records import CheckResult, Lab, Message, Outcome, Text
 from autograder.reference.cases import Case
 from autograder.sandbox.links import MAX_PRINTS, StudentError, WorkerLost
@@ -247,9 +248,11 @@ def fault(error: Exception) -> CheckResult:
     """Whatever else goes wrong is ours: not graded, never a zero."""
     values = {"text": f"{type(error).__name__}: {error}"[:300]}
     frames = traceback.extract_tb(error.__traceback__)
-    if frames:
-        name = Path(frames[-1].filename).name
-        values["place"] = f"{type(error).__name__} in {name}:{frames[-1].lineno}"
+    own = [frame for frame in frames if "/checks/" in Path(frame.filename).as_posix()]
+    own = [frame for frame in own if not Path(frame.filename).is_relative_to(GRADER)]
+    for frame in (own or frames)[-1:]:  # of the lab's check, if it is one
+        name = Path(frame.filename).name
+        values["place"] = f"{type(error).__name__} in {name}:{frame.lineno}"
     return CheckResult("", Outcome.NOT_GRADED, Message("check.grader_fault", values))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,10 +130,22 @@ def build(recipes: Sequence[Recipe], secret: bytes | None) -> tuple[Case, ...]:
     for item in recipes:
         for number in range(item.hidden if hidden else item.public):
             seed = b"|".join((secret or PUBLIC_SEED, item.name.encode(), b"%d" % number))
-            made = item.make(Draw(seed, hidden=hidden))
             name = f"{item.name}-{'hidden' if hidden else 'public'}-{number}"
-            cases.append(finish(made, name, item.name, hidden=hidden))
+            try:
+                made = item.make(Draw(seed, hidden=hidden))
+                cases.append(finish(made, name, item.name, hidden=hidden))
+            except Exception as error:  # the author's: where it is says more than our own way there
+                raise CasesError(
+                    f"the recipe {item.name} fails{_place(error)}: {error!r}"
+                ) from error
     return tuple(cases)
+
+
+def _place(error: Exception) -> str:
+    """Return the last line of a recipe's own that an error passed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/cases/" in Path(frame.filename).as_posix()]
+    return f" in {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 def finish(made: Draft, name: str, recipe_name: str, *, hidden: bool) -> Case:

@@ -163,7 +163,7 @@ class Result:
         if not self._ready:
             self._student.flush()
         if not self._ready:
-            raise RuntimeError("this call stood behind one that raised")
+            raise RuntimeError("this call stood behind one that raised: look at that one first")
         return self._value
 
     def set(self, value: Any) -> None:

@@ -30,20 +30,23 @@ def course() -> Path:
     """The folder of the course: what holds ``labs``.
 
     The one that ``AUTOGRADER_COURSE`` names; else the folder that one is in, or the nearest one
-    above it; else that of this grader; else wherever Python finds ``labs``.
+    above it, with a lab or with both ``labs`` and ``solutions``; else that of this grader; else
+    wherever Python finds ``labs``.
 
     Raises:
         FileNotFoundError: there is none.
     """
     if given := os.environ.get(COURSE):
         if not Path(given).is_dir():
-            raise FileNotFoundError(ENOENT, f"no such folder, though {COURSE} names it", given)
+            text = f"no such folder, though --course or {COURSE} names it"
+            raise FileNotFoundError(ENOENT, text, given)
         os.environ[COURSE] = str(Path(given).resolve())  # for processes elsewhere
         return Path(given).resolve()
     with suppress(OSError):  # the folder may be gone
         present = Path.cwd()
         for folder in (present, *present.parents):
-            if any(folder.glob("labs/*/lab.toml")):
+            begun = (folder / "labs").is_dir() and (folder / "solutions").is_dir()
+            if begun or any(folder.glob("labs/*/lab.toml")):
                 return folder
     here = Path(__file__).resolve().parents[2]
     if (here / "labs").is_dir():

@@ -55,7 +55,7 @@ def test_a_new_lab_holds_what_it_promises(
     [("Lab 7", ["a.py"]), ("../x", ["a.py"]), ("lab7", ["a"]), ("lab7", ["a.py", "a.py"])],
 )
 def test_names_that_are_none_are_refused(name: str, files: list[str], tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"no name of a lab|different names"):
+    with pytest.raises(LabError, match=r"no name of a|stands twice"):
         new_lab.run(name, files, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -91,6 +91,33 @@ def test_names_that_are_none_are_refused(name: str, files: list[str], tmp_path: 
             'entry mlp_unscaled: families: none of them loses points; write ["numeric parity"]',
         ),
         ("solution/cases/__init__.py", "def mlp", "def other", "has no such recipe"),
+        (
+            "solution/cases/__init__.py",
+            "x.double() * factor}, f",
+            "y.double() * factor}, f",
+            "recipe attention fails in __init__.py:16: NameError",
+        ),
+        ("solution/misconceptions.toml", "return x + factor", "return (x +", "is no Python"),
+        (
+            "solution/misconceptions.toml",
+            "return x + factor",
+            "return xx + factor",
+            "entry attention_added: raises call: NameError | name 'xx' is not defined",
+        ),
+        ("lab/checks/test_mlp.py", 'case["y"]', 'case["t"]', "itself fails, in test_mlp.py:16"),
+        ("solution/mlp.py", "return x * factor", "return (x", "mlp.py cannot be read as Python"),
+        (
+            "lab/lab.toml",
+            'family = "numeric parity"',
+            'family = "numeric parity", needs = ["no"]',
+            "no check no",
+        ),
+        (
+            "lab/lab.toml",
+            'file = "mlp.py"',
+            'file = "mlp.py"\nneeds = []',
+            "each check has its own",
+        ),
         ("solution/attention.py", "# BEGIN SOLUTION", "# ", "END SOLUTION without a BEGIN"),
     ],
 )
@@ -120,6 +147,42 @@ def test_a_mistake_without_an_end_ends(
     assert tried(place, capsys) == ""  # a check that takes too long costs points
     edited(place.solution / "mlp.py", "return x * factor", "while True:\n        pass")
     assert "solution: test_mlp is timed_out" in tried(place, capsys)
+
+
+def test_what_hangs_on_the_rest_is_not_looked_at_while_that_is_wrong(
+    place: LabSources, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(place.folder / "checks" / "test_mlp.py", "import cases", "import no_cases, cases")
+    assert audit.run_draft("97", place.root) == 1
+    told = capsys.readouterr().out
+    assert told.count("no_cases") == 1 and told.count("mend what is said above first") == 2
+    assert "weights" not in told
+
+
+def test_a_lab_may_be_taught_in_english_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new_lab.run(NAME, ["gate.py", "mlp.py"], tmp_path, english=True)
+    place = LabSources(tmp_path, NAME)
+    texts = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.*")]
+    assert not any("\u4e00" <= sign <= "\u9fff" for text in texts for sign in text)
+    assert tried(place, capsys) == ""
+    list(build.build(place))
+    page = place.folder / "README.md"
+    assert "`autograder test --lab 97 -k gate`" in page.read_text(encoding="utf-8")
+    assert audit.run("97", root=tmp_path) == 0, capsys.readouterr().out
+    edited(page, "-k gate", "-k gaet")
+    assert list(prove_lab.handout_breaches(place)) != []
+
+
+def test_a_course_without_a_lab_is_one(tmp_path: Path) -> None:
+    for name in ("labs", "solutions"):
+        (tmp_path / "course" / name).mkdir(parents=True)
+    line = [sys.executable, "-m", "autograder", "new-lab", "lab98_gate", "--files", "gate.py"]
+    here = tmp_path / "course" / "labs"
+    done = subprocess.run(line, cwd=here, capture_output=True, text=True, check=True)
+    assert f"course     {tmp_path / 'course'}\n" in done.stdout
+    assert (tmp_path / "course" / "labs" / "lab98_gate" / "lab.toml").is_file()
 
 
 def test_a_style_that_is_wrong_is_told(
