@@ -160,7 +160,7 @@ def lost(error: WorkerLost, case: Case) -> CheckResult:
         clock = {"en": error.clock, "zh": "CPU" if error.clock == "CPU" else "实际"}
         values = {"seconds": float(str(error)), "clock": clock, "case": case.words}
         message = Message("check.timed_out", values)
-        return CheckResult("", Outcome.TIMED_OUT, message, case=case.name)
+        return CheckResult("", Outcome.TIMED_OUT, message, case=case.name, frames=error.frames)
     message = Message("check.crashed", {"text": ending(error), "case": case.words})
     return CheckResult("", Outcome.CRASHED, message, case=case.name)
 

@@ -36,13 +36,22 @@ class WorkerLost(Exception):
 
     ``timed_out`` tells whether our deadline ended it, by which ``clock``; ``stray`` whether a
     signal did that none of our deadlines and limits has sent: a segfault comes again when the
-    code runs once more, somebody's kill does not.
+    code runs once more, somebody's kill does not. ``stack`` is what the worker told of where it
+    was, and ``frames`` those of the student in it.
     """
 
     def __init__(
-        self, text: str, *, timed_out: bool = False, clock: str = "CPU", stray: bool = False
+        self,
+        text: str,
+        *,
+        timed_out: bool = False,
+        clock: str = "CPU",
+        stray: bool = False,
+        stack: str = "",
+        frames: tuple[Frame, ...] = (),
     ) -> None:
         super().__init__(text)
+        self.stack, self.frames = stack, frames
         self.timed_out = timed_out
         self.clock = clock
         self.stray = stray
@@ -110,6 +119,15 @@ class Prints:
     def any(self) -> bool:
         """Return whether there is text to take."""
         return bool(self._tail)
+
+    def cut(self, head: bytes) -> str:
+        """What came after the last ``head``, which is forgotten with it; empty for none."""
+        at = self._tail.rfind(head)
+        if at < 0:
+            return ""
+        told = self._tail[at + len(head) :].decode("ascii", errors="replace")
+        del self._tail[at:]
+        return told
 
     def take(self) -> str:
         """The text kept, which is forgotten here."""

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from autograder.course.records import Frame
 from autograder.sandbox.links import WorkerLost
 from autograder.sandbox.ranks import OutOfStep, RankLost, RankReplies, Request
 from autograder.sandbox.transport import Reply, WorkerTransport
@@ -51,7 +52,9 @@ def to_plain(error: WorkerLost | OutOfStep) -> dict[str, Any]:
     """Return what ended a request, as JSON data."""
     if isinstance(error, OutOfStep):
         return {"out": [list(error.gone), _plain(error.waiting)]}
-    told: dict[str, Any] = {"lost": [str(error), error.timed_out, error.clock, error.stray]}
+    frames = [[frame.file, frame.line, frame.function, frame.text] for frame in error.frames]
+    lost = [str(error), error.timed_out, error.clock, error.stray, *frames]
+    told: dict[str, Any] = {"lost": lost}
     if isinstance(error, RankLost):
         told["rank"] = [error.rank, error.world, _plain(error.waiting)]
     return told
@@ -59,8 +62,14 @@ def to_plain(error: WorkerLost | OutOfStep) -> dict[str, Any]:
 
 def lost_of(told: Sequence[Any]) -> WorkerLost:
     """The inverse for one worker."""
-    text, timed_out, clock, stray = told
-    return WorkerLost(text, timed_out=timed_out, clock=clock, stray=stray)
+    text, timed_out, clock, stray, *frames = told
+    return WorkerLost(
+        text,
+        timed_out=timed_out,
+        clock=clock,
+        stray=stray,
+        frames=tuple(Frame(*frame) for frame in frames),
+    )
 
 
 def expect_met(header: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from autograder.course.records import Limits
+from autograder.sandbox import stacks
 from autograder.sandbox.links import Budget, Link, NoWorker, Starter, Usage, WorkerLost
 from autograder.sandbox.prefetcher import ForeseenRequest, LostUnrequested, Prefetcher
 from autograder.sandbox.ranks import RankReplies, RankWorkers, Request
@@ -104,6 +105,7 @@ class WorkerTransport:
             self.renew()
             if isinstance(error, WireError):
                 raise WorkerLost(str(error)) from None
+            error.frames = stacks.frames(error.stack, self._sources.files, self._sources.paths)
             raise
         finally:
             self._seconds_left -= time.monotonic() - started

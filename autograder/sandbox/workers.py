@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from autograder.course.labfile import ROOT
+from autograder.sandbox import stacks
 from autograder.sandbox.links import (
     MAX_PRINTS,
     Budget,
@@ -35,6 +36,7 @@ from autograder.worker.loader import COURSE
 START_SECONDS = 120  # a zygote that still imports torch answers when it is done
 # Seconds between asking again where there is no room for a process: workers end all the time.
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+STACK_MS = 50  # waited for a worker to tell where it is
 # Where replies arrive, one at a time: a new buffer for each would be mapped, and faulted in.
 _ARRIVING = memoryview(bytearray(1 << 18))
 
@@ -124,11 +126,25 @@ class ForkedLink(Link):
             if message is None:
                 wall_left, cpu_left = self._left()
                 if cpu_left <= 0:
-                    raise WorkerLost(f"{self._budget.cpu_seconds:g}", timed_out=True)
+                    text = f"{self._budget.cpu_seconds:g}"
+                    raise WorkerLost(text, timed_out=True, stack=self._where())
                 if wall_left <= 0:
                     text = f"{self._budget.wall_seconds:g}"
-                    raise WorkerLost(text, timed_out=True, clock="wall")
+                    raise WorkerLost(text, timed_out=True, clock="wall", stack=self._where())
         return message
+
+    def _where(self) -> str:
+        """Return the worker's stack, which it prints when it is asked; empty if it does not."""
+        with suppress(OSError, WorkerLost):
+            self._status.send(b"where")
+            poll = select.poll()
+            poll.register(self._output, select.POLLIN)
+            while poll.poll(STACK_MS):  # it is written at once
+                before = self._prints.total
+                self._drain()
+                if self._prints.total == before:
+                    break  # it has closed its end
+        return self._prints.cut(stacks.HEAD)
 
     def _left(self) -> tuple[float, float]:
         """Seconds of the budget that are left, on the wall and of CPU time."""

@@ -4,13 +4,15 @@ It is exec'd with ``python -I`` and an empty environment, has never seen an answ
 serves one thing: a datagram on its control socket asks for a worker and carries three
 descriptors: the worker's channel, its output pipe, and a status socket. On the status
 socket the zygote reports ``{"pid": n}`` (or ``{"no_room": why}``) and later
-``{"status": n, "cpu": seconds}``; when the judge closes its end, the worker is killed. There is
+``{"status": n, "cpu": seconds}``; what the judge sends there makes the worker print where it is,
+and when the judge closes its end, the worker is killed. There is
 no other way to talk to it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import os
 import select
@@ -43,6 +45,8 @@ def serve(control: socket.socket, jail: Jail) -> None:
                         by_status[made.status.fileno()] = by_pidfd[made.pidfd] = made
                         poll.register(made.status, select.POLLIN)
                         poll.register(made.pidfd, select.POLLIN)
+            elif fd in by_status and by_status[fd].is_asked():
+                by_status[fd].tell_where()
             elif fd in by_status:  # the judge hung up
                 by_status.pop(fd).kill()
                 poll.unregister(fd)
@@ -62,6 +66,18 @@ class _Child:
         self.pidfd = os.pidfd_open(pid)
         self.status = status
         self._tell({"pid": pid})
+
+    def is_asked(self) -> bool:
+        """Whether the judge wants to know something, and has not hung up."""
+        try:
+            return bool(self.status.recv(16))
+        except OSError:
+            return False
+
+    def tell_where(self) -> None:
+        """Have the worker write among its prints where it is."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGUSR1)
 
     def kill(self) -> None:
         signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
@@ -101,6 +117,7 @@ def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int])
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
+        faulthandler.register(signal.SIGUSR1, file=2, all_threads=False)
         worker.serve(channel, channel, jail.enter())
         code = 0
     except BaseException as error:

@@ -1,0 +1,61 @@
+"""Where a worker was when its time was over: what ``faulthandler`` wrote, as frames of a student.
+
+A worker writes it among its prints when its judge asks; student code can do so as well, and then
+says no more than that it stood at a line of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+
+from autograder.course.records import Frame
+
+HEAD = b"Stack (most recent call first):\n"
+_LINE = re.compile(r'  File "(.{1,500})", line (\d{1,7}) in (.{1,200})')
+MOST = 8
+
+
+def frames(told: str, sources: Mapping[str, str], paths: Mapping[str, str]) -> tuple[Frame, ...]:
+    """The student's frames of a stack, the last call at the bottom.
+
+    The innermost stands at the loop that it is in, if it is in one: where in a loop the clock
+    strikes is chance.
+
+    Args:
+        told: lines of ``faulthandler``, the last call first.
+        sources: text by file name.
+        paths: by file name the path that student code is run under; the name itself by default.
+    """
+    texts = {_escaped(paths.get(name, name)): (name, text) for name, text in sources.items()}
+    found: list[Frame] = []
+    for match in map(_LINE.fullmatch, told.splitlines()):
+        if match is None or match[1] not in texts:
+            continue
+        name, text = texts[match[1]]
+        lines, number = text.splitlines(), int(match[2])
+        if not found:
+            number = _loop_of(text, number)
+        if 0 < number <= len(lines) and len(found) < MOST:
+            line = lines[number - 1].strip()[:200]
+            found.append(Frame(paths.get(name, name), number, match[3][:80], line))
+    return tuple(reversed(found))
+
+
+def _escaped(path: str) -> str:
+    return path.encode("ascii", "backslashreplace").decode()
+
+
+def _loop_of(text: str, line: int) -> int:
+    """The line where the innermost loop around a line begins; the line itself without one."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return line
+    loops = [
+        node.lineno
+        for node in nodes
+        if isinstance(node, (ast.For, ast.While)) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(loops, default=line)
