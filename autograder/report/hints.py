@@ -81,7 +81,8 @@ def said_of(finding: Finding, language: str) -> Phrase:
     elif finding.certainty is Certainty.LOOKS_LIKE:
         text = wording("looks_like_either" if either else "looks_like", language, names=joined)
     else:
-        text = wording("either" if either else "named", language, names=joined)
+        key = "either" if either else "together" if len(names) > 1 else "named"
+        text = wording(key, language, names=joined)
     pieces = enumerate(text.split(_MARK))
     return tuple((piece, number % 2 == 1) for number, piece in pieces if piece)
 
