@@ -42,7 +42,11 @@ class LabSources:
     @property
     def is_chinese(self) -> bool:
         """Whether it is taught in Chinese, too: then everything has to be in both languages."""
-        words = [self.lab.title.zh, *(exercise.hint.zh for exercise in self.lab.exercises)]
+        try:
+            lab = self.lab
+        except labfile.LabError:  # which another promise tells
+            return True
+        words = [lab.title.zh, *(exercise.hint.zh for exercise in lab.exercises)]
         return any("\u4e00" <= sign <= "\u9fff" for sign in "".join(words))
 
     @property
