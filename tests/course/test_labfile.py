@@ -137,7 +137,7 @@ WRONG = [
     ('"test_more"', '"test_undescribed"', "test_undescribed: name: its docstring is its title"),
     ('"test_more"', '"test_runs"', "lab9.double: name: test_runs stands twice"),
     ('["test_values"]', '["test_more"]', "test_more: needs: test_more must stand before it"),
-    ('["test_values"]', '["test_vlaues"]', "test_more: needs: test_vlaues must stand before it"),
+    ('["test_values"]', '["test_vlaues"]', "test_more: needs: no check test_vlaues"),
     ("cpu_seconds = 3", 'cpu_seconds = "3"', "[limits]: cpu_seconds: is missing or not of the ki"),
     ("cpu_seconds = 3", "cpu_seconds = 0", "[limits]: cpu_seconds: must be above 0"),
     ("[limits]\ncpu_seconds = 3", "limits = 3", "limits: is missing or not of the kind dict"),
