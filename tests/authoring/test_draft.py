@@ -138,6 +138,7 @@ def test_one_line_says_what_is_wrong(
     assert told in found and "Traceback" not in found
 
 
+@pytest.mark.slow
 def test_a_mistake_without_an_end_ends(
     place: LabSources, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +160,7 @@ def test_what_hangs_on_the_rest_is_not_looked_at_while_that_is_wrong(
     assert "weights" not in told
 
 
+@pytest.mark.slow
 def test_a_lab_may_be_taught_in_english_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -214,6 +214,7 @@ def graded() -> dict[str, HandIn]:
     return LAB2.named(made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(LISTED)), ids=lambda n: f"{LISTED[n][0][0]}-{n}")
 def test_a_form_of_a_known_mistake_is_named(number: int, graded: dict[str, HandIn]) -> None:
     names, (_, _, new) = LISTED[number]

@@ -93,6 +93,7 @@ def test_a_time_out_names_the_loop_the_same_one_every_time(engine: Engine) -> No
     assert not any("File" in result.prints for result in first.results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act",
     [
