@@ -20,11 +20,14 @@ from autograder.sandbox.student import Student
 
 @dataclass(frozen=True)
 class CheckCase:
-    """One check on one case: the pytest item's function, called without pytest around it."""
+    """One check on one case: the pytest item's function, called without pytest around it.
+
+    A check returns nothing and raises CheckFailed; an experiment says whether a mistake is there.
+    """
 
     check: str
     case: Case
-    run: Callable[[Student, Case], None]
+    run: Callable[[Student, Case], bool | None]
     guard: Callable[[], None] = lambda: None
 
 

@@ -105,7 +105,7 @@ def _ask(trial: CheckCase, student: Student) -> bool | None:
     """
     trial.guard()
     try:
-        says: object = trial.run(student, trial.case)  # type: ignore[func-returns-value]
+        says = trial.run(student, trial.case)
         student.flush()
     except CheckFailed:
         return False
