@@ -21,6 +21,7 @@ from autograder.authoring import build, pages, prove_cases, prove_lab, prove_wor
 from autograder.authoring.place import LabSources, NotProvedError
 from autograder.authoring.stubs import Fate
 from autograder.course import labfile
+from autograder.intake import notebook
 
 MAX_BREACHES = 12  # shown per promise
 
@@ -207,9 +208,9 @@ def _warm() -> None:
     the promise that it breaks.
     """
     with suppress(Exception):
-        import nbformat.v4  # noqa: F401
-
         from autograder.authoring import prove_lab  # noqa: F401
+
+        notebook.library()
 
         deque(prove_words.uses(labfile.ROOT), maxlen=0)
     gc.freeze()  # pytest collects garbage as it ends, and need not look through all of this

@@ -17,9 +17,11 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # it takes two seconds to import: where a notebook is built
+from autograder.intake.notebook import library
+
+if TYPE_CHECKING:  # slow to import: where a notebook is built
     from nbformat import NotebookNode
 
 _MARKER = re.compile(r"^# %%(?:\s+\[(?P<kind>[^\]]*)\])?(?:\s.*)?$")
@@ -41,11 +43,10 @@ def build(source: Path) -> NotebookNode:
     Raises:
         ValueError: the file is not in percent format (names file, line and the mending).
     """
-    import nbformat.v4
-
+    nbformat = library()
     seen: dict[str, int] = {}
     cells = []
-    v4: Any = nbformat.v4  # its functions carry no annotations
+    v4 = nbformat.v4
     for cell in parse(source):
         make = v4.new_markdown_cell if cell.kind == "markdown" else v4.new_code_cell
         cells.append(make(cell.text, id=_cell_id(cell, seen)))
@@ -133,7 +134,4 @@ def _cell_id(cell: Cell, seen: dict[str, int]) -> str:
 
 
 def _text(notebook: NotebookNode) -> str:
-    import nbformat.v4
-
-    v4: Any = nbformat.v4
-    return f"{v4.writes(notebook).rstrip()}\n"
+    return f"{library().v4.writes(notebook).rstrip()}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from importlib import import_module
 from typing import Any
@@ -75,11 +76,17 @@ def _word(line: str) -> tuple[str, str]:
     return line[:place], line[place:].strip(_BLANKS)
 
 
+def library() -> Any:
+    """Return nbformat, imported without grammars that it never uses: nine tenths of the time."""
+    # jsonschema builds them for kinds of text that no notebook has, and does without.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    return import_module("nbformat")
+
+
 def _cells(text: str, name: str) -> list[str]:
     """The text of the code cells, in order, of a notebook of format 3 or 4."""
-    nbformat: Any = import_module("nbformat")
+    nbformat = library()
     reader: Any = import_module("nbformat.reader")
-
     try:
         # `nbformat.reads` would also validate, and refuse what Jupyter itself still opens.
         notebook = nbformat.convert(reader.reads(text), 4)

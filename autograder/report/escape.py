@@ -106,6 +106,8 @@ def csv_list(texts: Iterable[str]) -> str:
 
 def width(text: str) -> int:
     """Columns of a terminal that ``text`` takes (East Asian Width, Unicode annex 11)."""
+    if text.isascii():
+        return len(text)
     columns = 0
     for character in text:
         if unicodedata.category(character) in ("Mn", "Me", "Cf"):

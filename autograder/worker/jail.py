@@ -118,6 +118,39 @@ def threads_of(user: int) -> int:
     return found
 
 
+def counted_group(most: int) -> int | None:
+    """Make a control group of at most `most` processes and threads; None where none can be had.
+
+    Returns:
+        A descriptor: a process that writes 0 to it joins the group, and so do its threads.
+    """
+    for line in _text("/proc/self/mountinfo").splitlines():
+        place, _, told = line.partition(" - ")
+        kind, _, options = told.partition(" ")
+        if kind != "cgroup2" and not (kind == "cgroup" and "pids" in options.split(",")):
+            continue
+        root = Path(place.split(" ")[4])
+        with suppress(OSError):
+            for group in root.glob("autograder-*"):
+                if not Path("/proc", group.name.rpartition("-")[2]).exists():
+                    group.rmdir()  # of a process that has ended
+        group = root / f"autograder-{os.getpid()}"
+        try:
+            group.mkdir(exist_ok=True)
+            (group / "pids.max").write_text(str(most))
+            return os.open(group / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            with suppress(OSError):
+                group.rmdir()
+    return None
+
+
+def _text(path: str) -> str:
+    with suppress(OSError):
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
 def cap_memory(memory_bytes: int) -> None:
     """Let a process of ours map so much beyond what it has now (Linux); it may undo that."""
     if sys.platform == "linux":
@@ -336,6 +369,7 @@ class Jail:
     _filter: bytes
     _pid_offsets: tuple[int, ...]
     _most_threads: int
+    _group: int | None
 
     @classmethod
     def prepare(
@@ -364,8 +398,9 @@ class Jail:
             if why:
                 missing[layer] = why
         user = os.geteuid() if "uid" in missing and _LIBC is not None else _NOBODY
-        if user == 0:
-            missing["threads"] = "workers run as root, and the limit binds any other user"
+        group = counted_group(MOST_THREADS) if user == 0 and "threads" not in off else None
+        if user == 0 and group is None:
+            missing["threads"] = "workers run as root, and no control group of ours counts them"
         if _LIBC is None:
             for layer in ("no_new_privs", "threads", "capabilities", "parent_death"):
                 missing[layer] = "this system is not Linux"
@@ -384,7 +419,7 @@ class Jail:
         code = seccomp.program(arch) if arch and "seccomp" not in missing else b""
         offsets = seccomp.pid_offsets(code)
         most = MOST_THREADS + threads_of(user)
-        return cls(memory_bytes, cpu_seconds, missing, ruleset, code, offsets, most)
+        return cls(memory_bytes, cpu_seconds, missing, ruleset, code, offsets, most, group)
 
     def enter(self) -> tuple[str, ...]:
         """Bind every layer to this process for good; the names of those that bound.
@@ -407,7 +442,11 @@ class Jail:
         layer("no_new_privs", _prctl, _PR_SET_NO_NEW_PRIVS, 1)
         _drop_bounding_set()
         layer("uid", _become_nobody)
-        layer("threads", limit_threads, self._most_threads)
+        if self._group is None:
+            layer("threads", limit_threads, self._most_threads)
+        else:  # the limit of a user does not bind root
+            layer("threads", os.write, self._group, b"0")
+            os.close(self._group)
         layer("capabilities", _drop_capabilities)
         # After the change of user, which clears it.
         layer("parent_death", _prctl, _PR_SET_PDEATHSIG, _SIGKILL)

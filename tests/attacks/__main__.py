@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 
 from tests.attacks import faults
 from tests.attacks.ablate import ablate
-from tests.attacks.catalogue import ATTACKS, FAULTS, OUT_OF_SCOPE
+from tests.attacks.catalogue import ATTACKS, ELSEWHERE, FAULTS, OUT_OF_SCOPE
 from tests.attacks.graded import grade, judge, of_all, write_class
 from tests.attacks.ordinary import unavailable, unused_user
 from tests.attacks.world import world
@@ -65,7 +66,21 @@ def contained(uid: int) -> tuple[set[int], set[int]]:
     return tried, set() if together else tried - bad
 
 
-def attacks() -> int:
+def tested() -> tuple[set[int], set[int]]:
+    """Run the tests of what is no hand-in of a class; the numbers tried, and those contained."""
+    print("\nin tests of their own", flush=True)
+    good = set()
+    for number, (title, test) in ELSEWHERE.items():
+        line = [sys.executable, "-m", "pytest", "-q", "-n", "0", test]
+        done = subprocess.run(line, capture_output=True, text=True)
+        passed = done.returncode == 0
+        good |= {number} if passed else set()
+        show((f"{number}", title, "contained" if passed else "NOT CONTAINED", test.split("::")[0]))
+        print("" if passed else done.stdout, end="")
+    return set(ELSEWHERE), good
+
+
+def attacks(hand_ins: bool) -> int:
     """Grade as root and as an ordinary user, where this machine lets us."""
     if sys.platform != "linux":
         print("attacks: not run, needs Linux")
@@ -85,11 +100,12 @@ def attacks() -> int:
     print("\n" + "\n".join(reasons) if reasons else "")
     for uid, (tried, held) in zip(users, results, strict=True):
         print(f"as uid {uid}: {len(tried)} tried, {len(held)} contained")
+    results += [] if hand_ins else [tested()]
     tried = set.union(*(one for one, _ in results))
     # What is tried as one user only counts if it held there.
     held = {n for n in tried if all(n in good for one, good in results if n in one)}
     print(f"attacks {len(tried)}, contained {len(held)}")
-    return 0 if tried == held and len(tried) >= 60 else 1
+    return 0 if tried == held and len(tried) >= (68 if hand_ins else 75) else 1
 
 
 def main(argv: Sequence[str]) -> int:
@@ -97,10 +113,11 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
     parser.add_argument("--ablate", action="store_true", help="with the layers switched off")
     parser.add_argument("--only", default="", help="with --ablate: these ids, as in 04,14b")
+    parser.add_argument("--hand-ins", action="store_true", help="not those that are tests anyway")
     chosen = parser.parse_args(argv)
     if chosen.ablate:
         return ablate(show, chosen.only.split(",") if chosen.only else ())
-    return attacks()
+    return attacks(chosen.hand_ins)
 
 
 if __name__ == "__main__":

@@ -19,15 +19,36 @@ FAULTS = {
     63: "the zygote is killed while a class is graded",
     64: "the machine is busy while a class is graded",
 }
-# No hand-ins of a class of code, or nothing that a report could show: tested where they are met.
+# No hand-ins of a class of code, or nothing that a report could show: each has a test of its own.
 ELSEWHERE = {
-    69: "tests/grading/test_report_marks.py",  # hundreds of digits in a written report
-    72: "tests/sandbox/test_recording.py",  # waits in the calls that locate a fault
-    73: "tests/intake/test_downloads.py",  # names of files that speak for somebody else
-    74: "tests/proof/test_lab5.py",  # loaders that find what an earlier check was given
-    78: "tests/judge/test_confirm.py",  # counts that the process of the hand-in makes up
-    79: "tests/exports/test_hidden_cases.py",  # hidden numbers in a reported count
-    81: "tests/exports/test_books.py",  # grade books of empty cells, or of columns without end
+    69: (
+        "hundreds of digits in a written report",
+        "tests/grading/test_report_marks.py::test_a_report_that_cannot_be_read_costs_nobody_else_anything",
+    ),
+    72: (
+        "waits in the calls that locate a fault",
+        "tests/sandbox/test_recording.py::test_what_is_asked_aside_has_seconds_of_its_own",
+    ),
+    73: (
+        "names of files that speak for somebody else",
+        "tests/intake/test_downloads.py::test_a_flat_moodle_download",
+    ),
+    74: (
+        "loaders that find what an earlier check was given",
+        "tests/proof/test_lab5.py::test_a_loader_that_loads_nothing_earns_nothing",
+    ),
+    78: (
+        "counts that the process of the hand-in makes up",
+        "tests/judge/test_confirm.py::test_counts_that_are_made_up_are_told_to_the_instructor_alone",
+    ),
+    79: (
+        "hidden numbers in a reported count",
+        "tests/exports/test_hidden_cases.py::test_no_file_holds_a_number_that_was_reported_of_a_hidden_case",
+    ),
+    81: (
+        "grade books of empty cells, or of columns without end",
+        "tests/exports/test_books.py::test_what_cannot_be_filled_is_one_sentence",
+    ),
 }
 OUT_OF_SCOPE = {
     46: "a score as an oracle: hidden cases only at the deadline, coarse feedback",

@@ -17,6 +17,7 @@ from autograder.authoring import notebooks, release
 from autograder.cli.notebook import RIGHT, TODO, WRONG
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
+from autograder.intake.notebook import library
 from tests.authoring import warm_kernel
 
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
@@ -76,10 +77,10 @@ class Shown:
 
 def execute(home: Path, source: Path, *, magics: bool = True) -> list[Shown]:
     """Run a notebook from top to bottom in the students' copy ``home``; an error fails the test."""
-    import nbformat
+    nbformat = library()
     from nbclient import NotebookClient  # heavy: only where a notebook runs
 
-    book: Any = nbformat.from_dict(notebooks.build(source))  # type: ignore[no-untyped-call]
+    book: Any = nbformat.from_dict(notebooks.build(source))
     if not magics:
         book.cells = [cell for cell in book.cells if not cell.source.startswith("%")]
     kernel = "python3" if source.stem == PLAIN or sys.platform != "linux" else warm_kernel.NAME

@@ -12,14 +12,14 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from autograder.cli.main import main
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
+from autograder.intake.tree import MAX_ENTRIES
 from tests import hand_ins
-from tests.archives import placed, tarred, under, zipped
+from tests.archives import notebook, placed, tarred, under, zipped
 from tests.cli.test_recovery import begun, until
 from tests.warm import Run, grade, rescore
 
@@ -35,13 +35,6 @@ LAB1 = {
     for name in ("attention.py", "mlp.py")
 }
 ATTENTION, MLP = RIGHT["attention.py"], RIGHT["mlp.py"]
-
-
-def _notebook() -> bytes:
-    notebook = nbformat.v4.new_notebook()
-    for name, text in hand_ins.right().items():
-        notebook.cells.append(nbformat.v4.new_code_cell(f"%%writefile {name}\n{text}"))
-    return nbformat.writes(notebook).encode()
 
 
 def _chinese(encoding: str) -> dict[str, bytes]:
@@ -62,7 +55,14 @@ CLASS: Mapping[str, tuple[int | None, dict[str, bytes]]] = {
     "right by number": (100, {"w.zip": zipped(under("lab1", LAB1) | under("lab2", RIGHT))}),
     "right tar": (100, {"lab2.tar.gz": tarred(RIGHT, mode="w:gz")}),
     "right zip in zip": (100, {"outer.zip": zipped({"inner.zip": zipped(RIGHT)})}),
-    "right notebook": (100, {"lab2.ipynb": _notebook()}),
+    "right notebook": (
+        100,
+        {
+            "lab2.ipynb": notebook(
+                *(f"%%writefile {n}\n{text}" for n, text in hand_ins.right().items())
+            )
+        },
+    ),
     "right gbk": (100, _chinese("gbk")),
     "right utf-8": (100, _chinese("utf-8")),
     "right bom": (100, RIGHT | {"mlp.py": b"\xef\xbb\xbf" + MLP}),
@@ -79,7 +79,10 @@ CLASS: Mapping[str, tuple[int | None, dict[str, bytes]]] = {
     "pdf": (None, {"homework.pdf": b"%PDF-1.4\n%\xe2\xe3\n"}),
     "nothing": (None, {"lab2.zip": zipped({})}),
     "damaged": (None, {"lab2.zip": zipped(RIGHT)[:-60]}),
-    "too many files": (None, {"lab2.tar": tarred({f"{n}.py": b"" for n in range(20_000)})}),
+    "too many files": (
+        None,
+        {"lab2.tar": tarred({f"{n}.py": b"" for n in range(MAX_ENTRIES + 1)})},
+    ),
     "other names": (None, {"a.txt": b"hello", "b.c": b"int main;"}),
 }
 

@@ -21,7 +21,7 @@ from autograder import intake
 from autograder.course.messages import render
 from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import LANGUAGES, Message, Submission
-from autograder.intake import layout
+from autograder.intake import layout, notebook
 from autograder.report import escape
 from autograder.report.view import sentence
 from tests.fuzz.changes import noise
@@ -63,6 +63,7 @@ def _listing(root: Path) -> list[tuple[str, int, int]]:
 @cache
 def _imported() -> None:
     """Import what intake imports late: an input is charged for its own time and memory only."""
+    notebook.library()
     for name in ("nbformat.reader", "yaml"):
         import_module(name)
 

@@ -28,7 +28,9 @@ def test_the_catalogue_covers_the_list() -> None:
     others = [*FAULTS, *OUT_OF_SCOPE, *ELSEWHERE]
     assert sorted({*numbers(), *others}) == [*range(1, 82)]
     assert not numbers() & set(others)
-    assert all((ROOT / path).is_file() for path in ELSEWHERE.values())
+    for _, test in ELSEWHERE.values():
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_attacks_compile() -> None:
@@ -54,10 +56,10 @@ PATHS = ("HIDDEN", "NOTES", "WORLD", "SECRET", "SIBLING", "SHARED", "ROOT", "PAC
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_every_attack_is_contained() -> None:
-    status, last = run()
+    status, last = run("--hand-ins")
     found = re.fullmatch(r"attacks (\d+), contained (\d+)", last)
     assert status == 0 and found is not None and found[1] == found[2]
-    assert int(found[1]) >= 60
+    assert int(found[1]) >= 68
 
 
 @linux

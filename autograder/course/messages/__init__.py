@@ -33,6 +33,8 @@ def filled(template: str, values: Mapping[str, Any]) -> str:
     Raises:
         KeyError: a value is missing.
     """
+    if "{" not in template and "}" not in template:
+        return template
     formatter, parts = Formatter(), []
     for literal, field, spec, conversion in formatter.parse(template):
         parts.append(literal)
