@@ -145,6 +145,11 @@ def counted_group(most: int) -> int | None:
     return None
 
 
+def _join(group: int) -> None:
+    """Have this process counted there. Raises OSError."""
+    os.write(group, b"0")
+
+
 def _text(path: str) -> str:
     with suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="replace")
@@ -369,7 +374,7 @@ class Jail:
     _filter: bytes
     _pid_offsets: tuple[int, ...]
     _most_threads: int
-    _group: int | None
+    _group: int | None = None
 
     @classmethod
     def prepare(
@@ -445,7 +450,7 @@ class Jail:
         if self._group is None:
             layer("threads", limit_threads, self._most_threads)
         else:  # the limit of a user does not bind root
-            layer("threads", os.write, self._group, b"0")
+            layer("threads", _join, self._group)
             os.close(self._group)
         layer("capabilities", _drop_capabilities)
         # After the change of user, which clears it.

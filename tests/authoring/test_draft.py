@@ -200,6 +200,7 @@ def test_a_style_that_is_wrong_is_told(
     assert "style other: test_mlp is failed" in tried(place, capsys)
 
 
+@pytest.mark.slow
 def test_a_course_begins_where_one_is(tmp_path: Path) -> None:
     def run(*words: str) -> str:
         line = [sys.executable, "-m", "autograder", *words]

@@ -196,6 +196,7 @@ def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: An
         short("right")
 
 
+@pytest.mark.slow
 def test_many_answers_come_from_several_processes(lab: Lab, tmp_path: Path) -> None:
     wanted = [Wanted(tiny_lab.doing(three=f"return {n} * x")) for n in range(answers.FEW + 1)]
     plan = collect(lab.folder)

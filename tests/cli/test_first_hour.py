@@ -208,7 +208,9 @@ def test_a_course_names_the_zips(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- debug
 
 
-@pytest.mark.parametrize("ending", ["return mine", "return mine.undefined"])
+@pytest.mark.parametrize(
+    "ending", ["return mine", pytest.param("return mine.undefined", marks=pytest.mark.slow)]
+)
 def test_debug_stops_in_the_students_file(tmp_path: Path, ending: str) -> None:
     folder = shutil.copytree(SOLUTION, tmp_path / "mine")
     with open(folder / "attention.py", "a", encoding="utf-8") as stream:

@@ -60,7 +60,7 @@ def outcomes(said: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("solved", [True, False])
+@pytest.mark.parametrize("solved", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_it_says_of_every_check_what_make_test_says(lab: Path, solved: bool) -> None:
     if not solved:  # one lacks its file, the other is as it was handed out
         (lab / "mlp.py").unlink()
@@ -88,6 +88,7 @@ def test_every_case_is_an_item_and_tells_of_itself(lab: Path) -> None:
     assert cases["softmax_axes"] == "PASSED"
 
 
+@pytest.mark.slow
 def test_options_that_everybody_knows_work(lab: Path) -> None:
     listed = run(lab, "-q", "--collect-only")
     assert listed.returncode == 0 and listed.stdout.count("::test_") > 50

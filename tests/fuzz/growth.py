@@ -60,7 +60,10 @@ def _fault(fence: Fence, name: str, way: int, unit: str) -> str | None:
         longest = fence(spent, name, way, unit, 4 * size)
         if longest <= 4 * FACTOR * LEAST:
             return None
-        taken = [fence(spent, name, way, unit, count) for count in (size, 2 * size)]
+        taken = [
+            min(fence(spent, name, way, unit, count) for _ in range(3))
+            for count in (size, 2 * size)
+        ]
         again = fence(spent, name, way, unit, 4 * size)
     except FenceError as error:
         return f"{told}: {error}"

@@ -204,6 +204,7 @@ def test_of_a_large_class_the_map_shows_who_needs_somebody() -> None:
     assert len(page.encode()) < 2 * LIMIT
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_class() -> None:
     one = classes.lab()
 

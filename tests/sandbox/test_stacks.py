@@ -82,6 +82,7 @@ def told(engine: Engine, body: str) -> tuple[HandIn, list[str]]:
     return hand_in, [frame.text for frame in first.frames]
 
 
+@pytest.mark.slow
 def test_a_time_out_names_the_loop_the_same_one_every_time(engine: Engine) -> None:
     body = (
         "    while n_rep:\n        x.sum()\n        n_rep += 1\n        n_rep -= 1\n    return x\n"
