@@ -103,6 +103,7 @@ def test_options_that_everybody_knows_work(lab: Path) -> None:
     assert whole.stdout.count("::test_") == listed.stdout.count("::test_")
 
 
+@pytest.mark.slow
 def test_what_waits_is_skipped_beside_its_reason_and_fails_alone(lab: Path) -> None:
     with (lab / "attention.py").open("a") as file:
         file.write("\n\ndef causal_mask(q_len, kv_len):\n    return 1\n")
