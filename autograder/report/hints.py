@@ -10,20 +10,19 @@ from autograder.course.messages import render
 from autograder.course.records import (
     FEEDBACK,
     Certainty,
-    CheckResult,
     ClassRecord,
     Finding,
     HandIn,
     Lab,
     Message,
     Misconception,
-    Outcome,
     Text,
     anchor,
 )
 from autograder.report import escape
 from autograder.report.next_step import command_of, number_of
-from autograder.report.scoreboard import NO_MATHEMATICS, symptom
+from autograder.report.remedies import OF_THE_FILE, is_no_mathematics, key_of, remedies
+from autograder.report.scoreboard import symptom
 from autograder.report.terminal import columns
 from autograder.report.view import Quote, ScoreRow, sentence
 
@@ -127,8 +126,6 @@ def plain(phrase: Sequence[tuple[str, bool]]) -> str:
 
 
 HANDOUT, CHINESE_HANDOUT = "README.md", "README.zh-CN.md"
-# What is wrong with a whole file, and not with one exercise of it.
-OF_THE_FILE = ("syntax", "import", "import_line", "file_lost", "wrong_lab", "empty_file")
 
 
 def finding_of(record: ClassRecord, row: ScoreRow) -> Finding | None:
@@ -149,16 +146,16 @@ def subject(row: ScoreRow, finding: Finding | None) -> str:
 
 def steps(lab: Lab, row: ScoreRow, finding: Finding | None, language: str) -> list[list[str]]:
     """The hints in order, each a few lines; at least one."""
-    recipe = _exercise_hint(row, language) or [wording("no_hint", language)]
+    recipe, *more = _recipes(lab, row, language)
     if finding is None:
-        return [recipe]
+        return [recipe, *more]
     known = [
         f"  {text}"
         for one in finding.known
         for text in escape.folded(sentence(one, language, escape.line), columns() - 2)
     ]
     if not finding.misconceptions:  # what is known first: the recipe gives more away
-        return [[wording("unknown", language), *known], recipe] if known else [recipe]
+        return [[wording("unknown", language), *known], recipe, *more] if known else [recipe, *more]
     texts = [_words(one.hint, language) for one in finding.misconceptions]
     found = [known + [wording("hint", language, hint=text) for text in texts]]
     if lab.feedback == FEEDBACK[-1]:
@@ -180,7 +177,7 @@ def earlier(lab: Lab, rows: Sequence[ScoreRow], row: ScoreRow, language: str) ->
     A student who asks for one exercise by name may look for a mistake that stands in another.
     Where the file cannot even be imported, all of its exercises fail in the same place.
     """
-    if _key(row.missed[0][1]) in OF_THE_FILE:
+    if key_of(row.missed[0][1]) in OF_THE_FILE:
         return ""
     before = takewhile(lambda one: one.exercise.id != row.exercise.id, rows)
     found = (one for one in before if one.exercise.file == row.exercise.file)
@@ -226,20 +223,13 @@ def shown(
     return "\n".join([*lines, "", end])
 
 
-def _exercise_hint(row: ScoreRow, language: str) -> list[str]:
+def _recipes(lab: Lab, row: ScoreRow, language: str) -> list[list[str]]:
     """The exercise's own hint, unless what is wrong is no mathematics: a syntax error, say."""
     _, result = row.missed[0]
-    if result.outcome is Outcome.NOT_STARTED or not _no_mathematics(result):
-        return [wording("hint", language, hint=_words(row.exercise.hint, language))]
-    return []
-
-
-def _no_mathematics(result: CheckResult) -> bool:
-    return result.outcome is not Outcome.FAILED or _key(result) in NO_MATHEMATICS
-
-
-def _key(result: CheckResult) -> str:
-    return result.message.key.removeprefix("check.") if result.message is not None else ""
+    if not is_no_mathematics(result):
+        return [[wording("hint", language, hint=_words(row.exercise.hint, language))]]
+    debug = command_of(number_of(lab), "debug", row.name)
+    return [[wording("hint", language, hint=one)] for one in remedies(result, language, debug)]
 
 
 def _words(text: Text, language: str) -> str:

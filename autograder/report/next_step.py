@@ -10,6 +10,8 @@ from types import MappingProxyType
 from autograder.course import suggestions
 from autograder.course.messages import render
 from autograder.course.records import FEEDBACK, ClassRecord, HandIn, Lab, Message, Outcome
+from autograder.report.broken_files import broken_files
+from autograder.report.remedies import OF_THE_FILE, is_no_mathematics, key_of, remedies
 from autograder.report.view import CheckView, ExerciseView, ScoreRow, StudentView, label, short
 
 # Set, perhaps empty, where make started us: what else its command line has to say again.
@@ -61,7 +63,11 @@ def next_lines(
         message = row.reason
         todo = str(message.values["todo"]) if message and "todo" in message.values else ""
         name = short(todo) if todo in ids else row.name
-        lines = [_next(command_of(lab, "test", name), language)]
+        key = key_of(row.missed[0][1])
+        verb = "debug" if key == "breakpoint" else "test"
+        lines = [_next(command_of(lab, verb, name), language)]
+        if key in OF_THE_FILE:
+            lines = [*_file_first(record, row, language), _next(command_of(lab, "test"), language)]
         place = todos.get(todo if todo in ids else row.exercise.id, "")
         if place and row.kind != "failed":
             lines.insert(0, _say("todo", language, place=place))
@@ -80,6 +86,15 @@ def next_lines(
         lines.append(_say("talk", language, command=command_of(lab, "chat")))
     lines.append(_say("hand_in", language, command=command_of(lab, "submit")))
     return [*lines, _next(command_of(following, "test"), language)]
+
+
+def _file_first(record: ClassRecord, row: ScoreRow, language: str) -> list[str]:
+    """The line to mend before anything else can run, with the points that hang on it."""
+    result = row.missed[0][1]
+    broken = broken_files(record.lab, record.hand_ins[0])
+    points = next((one.points for one in broken if one.result == result), 0)
+    place = f"{result.frames[-1].file}:{result.frames[-1].line}" if result.frames else ""
+    return [_say("file_first", language, place=place, points=points)] if place and points else []
 
 
 def nothing_left(record: ClassRecord, rows: Sequence[ScoreRow], language: str) -> str:
@@ -135,7 +150,7 @@ def first_step(lab: Lab, hand_in: HandIn, view: StudentView, language: str) -> F
                 said=label("next_points", language, points=points) if points else "",
                 title=exercise.title,
                 reason=check.reason,
-                hint=_hint(lab, hand_in, exercise, language),
+                hint=_hint(lab, hand_in, exercise, check.name, language),
                 command=f"make test LAB={number} K={name}" if number.isdigit() else "",
             )
     if view.score.undecided:
@@ -148,10 +163,16 @@ def _is_lost(check: CheckView) -> bool:
     return not check.settled and check.outcome not in (Outcome.PASSED, Outcome.NOT_GRADED)
 
 
-def _hint(lab: Lab, hand_in: HandIn, exercise: ExerciseView, language: str) -> str:
-    """That of the mistake that was recognised there, as far as feedback tells, or its own."""
+def _hint(lab: Lab, hand_in: HandIn, exercise: ExerciseView, check: str, language: str) -> str:
+    """That of the mistake that was recognised there, as far as feedback tells; of the failure's
+    kind, where it is no mathematics; or the exercise's own.
+    """
     if lab.feedback != FEEDBACK[0]:
         for finding in hand_in.findings:
             if exercise.id in finding.exercises and len(finding.misconceptions) == 1:
                 return finding.misconceptions[0].hint.in_(language)
+    result = next((one for one in hand_in.results if one.check == check), None)
+    if result is not None and not result.hidden and is_no_mathematics(result):
+        debug = command_of(number_of(lab), "debug", short(exercise.id))
+        return remedies(result, language, debug)[0]
     return exercise.hint

@@ -13,23 +13,10 @@ from autograder.course.records import Check, CheckResult, ClassRecord, Lab, Mess
 from autograder.course.score import score_of
 from autograder.report.escape import block, fitted, folded, line, width
 from autograder.report.next_step import command_of, next_lines, number_of
+from autograder.report.remedies import NO_MATHEMATICS, key_of
 from autograder.report.terminal import coloured, columns, glyphs
 from autograder.report.view import BAD, ScoreRow, label, rows_of
 
-# With these no hint on the mathematics can help.
-NO_MATHEMATICS = (
-    "syntax",
-    "exit",
-    "breakpoint",
-    "missing",
-    "missing_near",
-    "wrong_lab",
-    "empty_file",
-    "not_importable",
-    "import",
-    "import_line",
-    "file_lost",
-)
 LINES = 24  # of the whole board, so that its first row stays in sight
 _MORE = 4  # titles of further checks that fail
 _PRINTS = 8
@@ -145,8 +132,8 @@ def _detail(row: ScoreRow, record: ClassRecord, room: int, language: str) -> lis
 
 def _whole_file(result: CheckResult) -> bool:
     """Return whether what is wrong ails every check of the file."""
-    key = result.message.key if result.message is not None else ""
-    return key.removeprefix("check.") in NO_MATHEMATICS or key.startswith("intake.")
+    key = key_of(result)
+    return key in NO_MATHEMATICS or key.startswith("intake.")
 
 
 def _root(row: ScoreRow, record: ClassRecord) -> tuple[Check, CheckResult]:

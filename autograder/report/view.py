@@ -68,6 +68,7 @@ class CheckView:
     reason: str = ""
     prints: str = ""
     trace: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -356,6 +357,7 @@ def _check(
         reason="" if message is None else sentence(message, language, quote),
         prints=escape.placeless(escape.block(result.prints)) if shown else "",
         trace=escape.placeless(escape.block(_trace(result.frames))) if shown else "",
+        name=check.name,
     )
 
 

@@ -183,15 +183,87 @@ def behaves_boolean_masks(student: Student, case: Case) -> bool:
 @behaviour("given_mask_ignored", ATTENTION)
 @cases("attention_core")
 def behaves_deaf_to_masks(student: Student, case: Case) -> bool:
-    """What is right without a mask is the answer to every mask."""
+    """Masks that hide other tokens get the same answer."""
 
     def same() -> None:
         attention = attention_of(student, case)
-        narrow = _causal(case).array.copy()
+        causal = _causal(case)
+        narrow = causal.array.copy()
         narrow[..., 2:, 0] = np.finfo(np.float32).min
-        expect_same(attention(case["x"], Tensor.of(narrow)), attention(case["x"]), case, WHY)
+        expect_same(
+            attention(case["x"], Tensor.of(narrow)), attention(case["x"], causal), case, WHY
+        )
 
     return _attends(student, case) and works(student, same)
+
+
+@behaviour("norm_times_rms", ATTENTION)
+@cases("attention_core")
+def behaves_norm_upside_down(student: Student, case: Case) -> bool:
+    """Twice the projection is like four times the weight of the norm, and not like twice it."""
+
+    def differs(name: str, by: float) -> bool:
+        array = case.weights[name].array * np.float32(by)
+        changed = {name.replace(".", "__"): Tensor.of(array)}
+        other = attention_of(student, case, **changed)(case["x"])
+
+        def same() -> None:
+            larger = attention_of(student, case, q_proj__weight=twice)(case["x"])
+            expect_same(other, larger, case, WHY)
+
+        return not works(student, same)
+
+    twice = Tensor.of(case.weights["q_proj.weight"].array * np.float32(2))
+    return differs("q_norm.weight", 2) and not differs("q_norm.weight", 4)
+
+
+@behaviour("table_on_wrong_axis", ATTENTION)
+@cases("attention_core")
+def behaves_turned_by_heads(student: Student, case: Case) -> bool:
+    """Tokens that change places take their answers with them, although positions matter, or
+    only as many tokens as heads are served.
+    """
+    heads, settings = 4, {**case.config, "num_attention_heads": 4, "rope_theta": 100.0}
+
+    def served(kv_heads: int, tokens: int, *, stretched: bool = False) -> bool:
+        """Whether they do; or, if stretched, whether other positions change nothing."""
+        made = {**settings, "num_key_value_heads": kv_heads}
+        attention = student.new(
+            "attention.Qwen3Attention", config(made), weights=_drawn(made, heads, kv_heads)
+        )
+        dice = np.random.default_rng(tokens)
+        x = dice.standard_normal((1, tokens, made["hidden_size"])).astype(np.float32)
+        seen = Tensor.of(np.zeros((1, 1, tokens, tokens), np.float32))
+
+        def same() -> None:
+            first = attention(Tensor.of(x), seen)
+            if stretched:
+                far = Tensor.of(np.arange(tokens) * 5)
+                expect_same(attention(Tensor.of(x), seen, far), first, case, WHY)
+                return
+            turned = attention(Tensor.of(x[:, ::-1].copy()), seen)
+            back = Tensor.of(expect_shape(turned, x.shape, case).array[:, ::-1].copy())
+            expect_close(first, back, case)
+
+        return works(student, same)
+
+    if not served(heads, heads):
+        return False
+    if not served(heads, heads + 3):
+        return True
+    return served(2, heads + 3) and not served(2, heads + 3, stretched=True)
+
+
+def _drawn(settings: Mapping[str, Any], heads: int, kv_heads: int) -> dict[str, Tensor]:
+    """Random weights of an attention."""
+    dice, hidden, width = np.random.default_rng(0), settings["hidden_size"], settings["head_dim"]
+    shapes = {
+        "q_proj": (heads * width, hidden), "k_proj": (kv_heads * width, hidden),
+        "v_proj": (kv_heads * width, hidden), "o_proj": (hidden, heads * width),
+        "q_norm": (width,), "k_norm": (width,),
+    }  # fmt: skip
+    drawn = {name: dice.standard_normal(shape) for name, shape in shapes.items()}
+    return {f"{name}.weight": Tensor.of(w.astype(np.float32)) for name, w in drawn.items()}
 
 
 @behaviour("eps_fixed", ATTENTION)
@@ -236,6 +308,28 @@ def behaves_silent_attention(student: Student, case: Case) -> bool:
     return attention_of(student, case)(case["x"]).value is None
 
 
+@behaviour("nothing_returned", "lab2.rotate_half")
+@cases("rotate_half")
+def behaves_silent_rotate_half(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return student.call("attention.rotate_half", case["x"]).value is None
+
+
+@behaviour("nothing_returned", "lab2.apply_rotary")
+@cases("rotation")
+def behaves_silent_rotation(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    given = (case[name] for name in ("q", "k", "cos", "sin"))
+    return student.call("attention.apply_rotary_pos_emb", *given).value is None
+
+
+@behaviour("nothing_returned", "lab2.repeat_kv")
+@cases("repeating")
+def behaves_silent_repetition(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return student.call("attention.repeat_kv", case["x"], 2).value is None
+
+
 @behaviour("nothing_returned", MLP)
 @cases("mlp_core")
 def behaves_silent_mlp(student: Student, case: Case) -> bool:
@@ -249,7 +343,8 @@ def behaves_silent_mlp(student: Student, case: Case) -> bool:
 def behaves_guessed_width(student: Student, case: Case) -> bool:
     """Weights of a width that hidden_size tells fit, or of a rounded one."""
     hidden, width = case.config["hidden_size"], case.config["intermediate_size"]
-    guesses = [2 * hidden, 3 * hidden, 4 * hidden, 8 * hidden // 3, hidden]
+    third = 8 * hidden / 3
+    guesses = [2 * hidden, 3 * hidden, 4 * hidden, int(third), round(third), hidden]
     rounded = [
         -(-size // step) * step for step in (8, 32, 64, 128, 256) for size in (width, *guesses)
     ]

@@ -1,0 +1,69 @@
+"""What to do about a failure that is no mathematics: a remedy for each kind of it."""
+
+from __future__ import annotations
+
+import re
+
+from autograder.course.messages import render
+from autograder.course.records import CheckResult, Message, Outcome
+
+# Keys of messages, and what is wrong with a whole file, and not with one exercise of it.
+OF_THE_FILE = ("syntax", "import", "import_line", "file_lost", "wrong_lab", "empty_file")
+NO_MATHEMATICS = (*OF_THE_FILE, "exit", "breakpoint", "missing", "missing_near", "not_importable")
+# What tells the kind: the message's key, then the type and text of an exception or what came.
+_KINDS = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("full_width", r"syntax: .*invalid (?:non-printable )?character"),
+        ("indentation", r"syntax: .*(?:indent|tabs)"),
+        ("unclosed", r"syntax: .*(?:never closed|unterminated|unexpected EOF|was never)"),
+        ("syntax", r"syntax"),
+        ("breakpoint", r"breakpoint"),
+        ("nothing", r"type: None$|\w+: \w+ .*NoneType"),
+        ("tuple", r"type: a? ?(?:tuple|list)"),
+        ("name", r"\w+: (?:NameError|UnboundLocalError)"),
+        ("attribute", r"\w+: AttributeError"),
+        ("arguments", r"\w+: TypeError .*(?:argument|positional|keyword)"),
+        ("dtypes", r"\w+: \w+ .*(?:same dtype|scalar type|dtype|BFloat16|Half)"),
+        ("in_place", r"\w+: RuntimeError .*(?:in-place|leaf Variable)"),
+        ("sizes", r"\w+: \w+ .*(?:size|shape|dimension|Dimension|einsum)"),
+        ("index", r"\w+: (?:IndexError|KeyError)"),
+        ("time", r"\w*timed_out"),
+        ("ended", r"(?:crashed|exit|file_lost|worker_lost|rank_crashed)"),
+        ("import", r"(?:import|not_importable|nothing_given)"),
+        ("raised", r"exception"),
+    )
+)
+
+
+def key_of(result: CheckResult) -> str:
+    """The key of a result's message without its area; empty where it has none."""
+    return result.message.key.removeprefix("check.") if result.message is not None else ""
+
+
+def is_no_mathematics(result: CheckResult) -> bool:
+    """Return whether the exercise's own hint would say nothing about this failure."""
+    key = key_of(result)
+    return (
+        result.outcome not in (Outcome.FAILED, Outcome.NOT_STARTED)
+        or key in NO_MATHEMATICS
+        or key.startswith("intake.")
+        or _kind(result) in ("nothing", "tuple")
+    )
+
+
+def remedies(result: CheckResult, language: str, debug: str) -> list[str]:
+    """What to do about it, a sentence each; ``debug`` is the command that stops in the code."""
+    kind = _kind(result)
+    said = [render(Message(f"remedy.{kind or 'other'}", {"debug": debug}), language)]
+    if key_of(result) in ("exception", "exception_alone") and result.frames:
+        said.append(render(Message("remedy.debug", {"debug": debug}), language))
+    return said
+
+
+def _kind(result: CheckResult) -> str:
+    values = result.message.values if result.message is not None else {}
+    found = (values.get(name) for name in ("type", "text", "got"))
+    told = [str(one.get("en") if isinstance(one, dict) else one) for one in found if one]
+    line = f"{key_of(result)}: {' '.join(told)}"
+    return next((name for name, pattern in _KINDS if pattern.match(line)), "")

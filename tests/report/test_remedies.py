@@ -1,0 +1,58 @@
+"""A failure that is no mathematics gets the remedy of its kind, and never none."""
+
+from __future__ import annotations
+
+import pytest
+
+from autograder.course.messages import catalogue, render
+from autograder.course.records import CheckResult, Frame, Message, Outcome
+from autograder.report.remedies import is_no_mathematics, remedies
+
+
+def failed(key: str, outcome: Outcome = Outcome.CRASHED, **values: object) -> CheckResult:
+    frames = (Frame("attention.py", 3, "forward", "x = y"),)
+    return CheckResult("test_x", outcome, Message(f"check.{key}", values), frames=frames)
+
+
+KINDS = {
+    "full_width": failed("syntax", text="invalid character '，' (U+FF0C)"),
+    "indentation": failed("syntax", text="unexpected indent"),
+    "unclosed": failed("syntax", text="'(' was never closed"),
+    "syntax": failed("syntax", text="invalid syntax"),
+    "breakpoint": failed("breakpoint"),
+    "nothing": failed("type", Outcome.FAILED, got={"en": "None", "zh": "None"}),
+    "tuple": failed("type", Outcome.FAILED, got={"en": "a tuple of 2", "zh": "2 项的元组"}),
+    "name": failed("exception", type="NameError", text="name 'q' is not defined"),
+    "attribute": failed("exception", type="AttributeError", text="no attribute 'head_dim'"),
+    "arguments": failed("exception", type="TypeError", text="f() missing 1 positional argument"),
+    "dtypes": failed("exception", type="RuntimeError", text="mat1 and mat2 must have same dtype"),
+    "in_place": failed("exception", type="RuntimeError", text="a leaf Variable … in-place"),
+    "sizes": failed("exception", type="RuntimeError", text="The size of tensor a (6) must match"),
+    "index": failed("exception", type="IndexError", text="list index out of range"),
+    "time": failed("timed_out", Outcome.TIMED_OUT, seconds=2),
+    "ended": failed("crashed", text="signal 11"),
+    "import": failed("import_line", type="ModuleNotFoundError", text="No module named 'x'"),
+    "raised": failed("exception", type="ValueError", text="no"),
+    "other": failed("missing_near", file="mlp.py"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_kind_has_a_remedy_of_its_own(kind: str, language: str) -> None:
+    debug = "make debug LAB=2"
+    assert is_no_mathematics(KINDS[kind])
+    said, *more = remedies(KINDS[kind], language, debug)
+    assert said == render(Message(f"remedy.{kind}", {"debug": debug}), language)
+    assert len(more) == (KINDS[kind].message.key == "check.exception")
+    assert all(debug in one for one in more)
+
+
+def test_every_remedy_is_that_of_a_kind() -> None:
+    names = {key.removeprefix("remedy.") for key in catalogue() if key.startswith("remedy.")}
+    assert names == {*KINDS, "debug"}
+
+
+def test_wrong_numbers_are_mathematics() -> None:
+    assert not is_no_mathematics(failed("mismatch", Outcome.FAILED, what="x", got=3.0))
+    assert not is_no_mathematics(failed("not_started", Outcome.NOT_STARTED))
