@@ -382,7 +382,9 @@ def expect_error(result: Result, kind: str, naming: str, case: Case, why: Text) 
     except StudentError as error:
         if error.todo:
             raise
-        if kind in ("Exception", error.type) and naming in error.text:
+        fits = kind in ("Exception", error.type)
+        result.verdict = f"raised {kind if fits else error.type}, {naming in error.text}"
+        if fits and naming in error.text:
             return
         key, got = "other_error" if naming else "other_kind", f"{error.type}: {error.text}"
         raise _fail(key, case, OUTPUT, kind=kind, naming=naming, got=got) from None

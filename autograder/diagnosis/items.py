@@ -79,9 +79,11 @@ def trace_of(answers: Sequence[Answer]) -> dict[str, Item]:
         seen: dict[str, Item] = {}
         dtype = answer.case.values.get("dtype", "float32")
         for number, result in enumerate(answer.results):
-            if not result.ready:
-                continue
             key = f"{answer.check}/{answer.case.name}/{number}"
+            if not result.ready:
+                if result.verdict:
+                    items[f"{key}/raised"] = Item(result.verdict, _NOTHING)
+                continue
             for place, item in _items(result, _weight(dtype)):
                 items[f"{key}{place}"] = item
                 asked = _question(result.step, place)

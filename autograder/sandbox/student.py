@@ -148,7 +148,7 @@ class Result:
         self._student = student
         self.step = step  # what was asked
         self.given = given  # the arguments, in order, then those by name
-        self.verdict = ""  # what a check says of the costs of a measured call, in its own words
+        self.verdict = ""  # what a check says of a measured call's costs, or of an exception
         self._value: Any = None
         self._ready = False
 

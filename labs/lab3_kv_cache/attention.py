@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 4ddfc32c4676): fill in the TODOs.
+# Generated from the course's sources (stub 4d2e9164ff2f): fill in the TODOs.
 """Lab 3, part 1: rotation by complex numbers, a KV cache, and attention that decodes with it.
 
 Fill in every TODO. Queries, keys and values are ``[batch, seq, heads, head_dim]`` here, as in
@@ -97,7 +97,7 @@ class KVCache:
             dtype.
 
         Raises:
-            ValueError: the tokens would end beyond ``max_len`` (the text names ``max_len``), or
+            ValueError: the tokens would end beyond ``max_len`` (the text gives that number), or
                 ``start_pos`` lies beyond the tokens that the cache holds. Nothing is stored then.
         """
         # TODO lab3.kv_cache: KVCache

@@ -112,7 +112,7 @@ class KVCache:
             dtype.
 
         Raises:
-            ValueError: the tokens would end beyond ``max_len`` (the text names ``max_len``), or
+            ValueError: the tokens would end beyond ``max_len`` (the text gives that number), or
                 ``start_pos`` lies beyond the tokens that the cache holds. Nothing is stored then.
         """
         # BEGIN SOLUTION lab3.kv_cache

@@ -115,14 +115,14 @@ def test_cache_rewinds(student: Student, case: Case) -> None:
 
 @cases("keys_and_values")
 def test_cache_full(student: Student, case: Case) -> None:
-    """Tokens beyond max_len raise a ValueError that names max_len.
+    """max_len tokens fit; one more raises a ValueError whose text gives that number.
 
-    超出 max_len 时抛出写明 max_len 的 ValueError。
+    恰好放得下 max_len 个 token；再多一个就抛出写明该数值的 ValueError。
     """
     tokens, max_len = case["k"].shape[1], case["size"][1]
     spare = max_len - tokens
     why = Text(
-        f"it holds max_len = {max_len} tokens, and these would end beyond.",
+        f"it holds max_len = {max_len} tokens, and these would run past the end.",
         f"它只能容纳 max_len = {max_len} 个 token，这些 token 会超出。",
     )
     # One that still has room, and a full one, where a token too many is cut off in silence.
@@ -148,7 +148,7 @@ def test_cache_full_keeps(student: Student, case: Case) -> None:
     too_long = Tensor.of(np.tile(case["k"].array, (1, 2, 1, 1))[:, : max_len - 1])
     student.flush()
     beyond = student.call(cache, too_long, too_long, 2, method="update")
-    why = Text("these tokens end beyond max_len.", "这些 token 超出了 max_len。")
+    why = Text("these tokens run past max_len.", "这些 token 超出了 max_len。")
     expect_error(beyond, "Exception", "", case, why)
     again = _put(student, cache, case, tokens - 1, tokens)
     _expect_held(again, case, (0, tokens, 1.0))

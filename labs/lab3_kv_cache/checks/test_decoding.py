@@ -15,7 +15,7 @@ from autograder.checks.expect import (
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Handle, Student
+from autograder.sandbox.student import Handle, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab3_kv_cache.checks.calls import (
     attention_of,
@@ -32,6 +32,13 @@ PIECES = Text(
     "tokens that come in pieces meet the same keys and values as all at once. Look at the order "
     "in the cache, at start_pos, and at what is stored.",
     "分段输入的 token 面对的键与值应与一次输入时相同。请检查缓存中的顺序、start_pos 与存入的内容。",
+)
+
+REWOUND = Text(
+    "what stood at start_pos and later is replaced. Look at which position the rotation, the "
+    "cache and the mask take: start_pos, or the number of tokens that the cache holds.",
+    "start_pos 及之后的内容要被替换。请检查旋转、缓存与掩码用的是 start_pos，"
+    "还是缓存中已有的 token 数。",
 )
 
 
@@ -95,6 +102,26 @@ def test_decoding_steps(student: Student, case: Case) -> None:
     逐个 token 输入与一次输入的结果相同。
     """
     _expect_pieces(student, case, [1] * case["x"].shape[1])
+
+
+@cases("decoding")
+def test_decoding_rewinds(student: Student, case: Case) -> None:
+    """start_pos may go back: the answer is as if the tokens taken back had never come.
+
+    start_pos 可以回退：结果与被收回的 token 从未输入过时相同。
+    """
+    table, x, mask, at = table_of(student, case), case["x"], case["mask"], case["pieces"][0]
+    end = x.shape[1] - 1
+    first, others = Tensor.of(x.array[:, :at]), Tensor.of(-2 * x.array[:, at:end])
+    rows = Tensor.of(mask.array[..., at:end, :end])
+
+    def answered(before: Tensor) -> Result:
+        tokens = before.shape[1]
+        attention = attention_of(student, case, cache_of(student, case))
+        attention(before, 0, table, mask=Tensor.of(mask.array[..., :tokens, :tokens]))
+        return attention(others, at, table, mask=rows)
+
+    expect_same(answered(x), expect_shape(answered(first), others.shape, case), case, REWOUND)
 
 
 @cases("decoding_padded")

@@ -7,17 +7,17 @@ from torch import nn
 
 from labs.given.config import Qwen3Config
 
-BYTES = dict(float32=4, float16=2, bfloat16=2)
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 class Qwen3MLP(nn.Module):
     def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
         D = config.hidden_size
-        I = config.intermediate_size
-        self.gate_proj = nn.Linear(D, I, bias=False)
-        self.up_proj = nn.Linear(D, I, bias=False)
-        self.down_proj = nn.Linear(I, D, bias=False)
+        M = config.intermediate_size
+        self.gate_proj = nn.Linear(D, M, bias=False)
+        self.up_proj = nn.Linear(D, M, bias=False)
+        self.down_proj = nn.Linear(M, D, bias=False)
         self.act = nn.SiLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -28,7 +28,7 @@ class Qwen3MLP(nn.Module):
 
 
 def _shapes(c: Qwen3Config) -> dict[str, list[tuple[int, ...]]]:
-    D, L, d, I, V = (
+    D, L, d, M, V = (
         c.hidden_size,
         c.num_hidden_layers,
         c.head_dim,
@@ -39,7 +39,7 @@ def _shapes(c: Qwen3Config) -> dict[str, list[tuple[int, ...]]]:
     return {
         "embedding": [(V, D)],
         "attention": [(H * d, D), (K * d, D), (K * d, D), (D, H * d)] * L,
-        "mlp": [(I, D), (I, D), (D, I)] * L,
+        "mlp": [(M, D), (M, D), (D, M)] * L,
         "norm": [(D,), (D,), (d,), (d,)] * L + [(D,)],
         "lm_head": [] if c.tie_word_embeddings else [(V, D)],
     }

@@ -36,13 +36,13 @@ def _per_layer(c: Qwen3Config) -> tuple[int, int, int]:
 def count_parameters(config: Qwen3Config) -> dict[str, int]:
     attention, mlp, norm = (config.num_hidden_layers * n for n in _per_layer(config))
     table = config.vocab_size * config.hidden_size
-    result = dict(
-        embedding=table,
-        attention=attention,
-        mlp=mlp,
-        norm=norm + config.hidden_size,
-        lm_head=table * (not config.tie_word_embeddings),
-    )
+    result = {
+        "embedding": table,
+        "attention": attention,
+        "mlp": mlp,
+        "norm": norm + config.hidden_size,
+        "lm_head": table * (not config.tie_word_embeddings),
+    }
     result["total"] = sum(result.values())
     return result
 
