@@ -109,7 +109,7 @@ def test_attention_scale(student: Student, case: Case) -> None:
 def test_attention_hidden(student: Student, case: Case) -> None:
     """What the mask hides from a query does not matter to it.
 
-    掩码对某个查询隐藏的内容，不会影响该查询的结果。
+    对某个查询屏蔽的内容，不会影响该查询的结果。
     """
     before, mask = _attend(student, case), case["mask"].array
     rows = (0, mask.shape[0] - 1)
@@ -132,7 +132,7 @@ def test_attention_hidden(student: Student, case: Case) -> None:
 def test_attention_removed(student: Student, case: Case) -> None:
     """Hiding keys from every query is the same as taking them away.
 
-    对所有查询隐藏某些键，等于去掉这些键。
+    对所有查询屏蔽某些键，等同于去掉这些键。
     """
     masked = _attend(student, case)
     without = student.call(NAME, case["q"], case["k_left"], case["v_left"])
@@ -169,7 +169,7 @@ def test_attention_broadcast(student: Student, case: Case) -> None:
 def test_attention_empty(student: Student, case: Case) -> None:
     """A query that may see nothing gets zeros, not NaN, and disturbs no other.
 
-    什么都看不到的查询得到零而不是 NaN，也不影响其他查询。
+    没有可见键的查询输出为零而不是 NaN，也不影响其他查询。
     """
     names = ("full", "empty", "added")
     full, empty, added = (_with(student, case, case[name]) for name in names)

@@ -94,7 +94,7 @@ def test_feed_forward_runs(student: Student, case: Case) -> None:
 def test_feed_forward_loads(student: Student, case: Case) -> None:
     """The weights load by name, none missing and none left over.
 
-    权重按名称加载，不缺少也不多余。
+    权重能按名称加载，不多也不少。
     """
     expect_shape(made(student, NAME, case)(case["x"]), case["x"].shape, case)
 

@@ -61,7 +61,7 @@ def test_multi_head_runs(student: Student, case: Case) -> None:
 def test_multi_head_loads(student: Student, case: Case) -> None:
     """The weights load by name, none missing and none left over.
 
-    权重按名称加载，不缺少也不多余。
+    权重能按名称加载，不多也不少。
     """
     expect_shape(made(student, NAME, case)(case["x"]), case["x"].shape, case)
 
@@ -109,7 +109,7 @@ def test_multi_head_no_mask(student: Student, case: Case) -> None:
 def test_multi_head_masks(student: Student, case: Case) -> None:
     """Hidden tokens are as if they were not there, for bool and for additive masks.
 
-    被隐藏的 token 如同不存在，布尔掩码与加性掩码都是如此。
+    被屏蔽的 token 如同不存在，布尔掩码与加性掩码都是如此。
     """
     module, left = made(student, NAME, case), case["left"]
     plain, added = module(case["x"], mask=case["mask"]), module(case["x"], mask=case["added"])

@@ -39,7 +39,7 @@ def test_attention_runs(student: Student, case: Case) -> None:
 def test_attention_loads(student: Student, case: Case) -> None:
     """The weights of Hugging Face load by name, none missing and none left over.
 
-    Hugging Face 的权重按名称加载，不缺少也不多余。
+    Hugging Face 的权重能按名称加载，不多也不少。
     """
     expect_shape(attention_of(student, case)(case["x"]), case["x"].shape, case)
 
