@@ -81,11 +81,9 @@ def resumed(source: Path, out: Path) -> Run:
 
 @pytest.mark.parametrize(
     "number",
-    [
-        signal.SIGKILL,
-        *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGTERM, signal.SIGINT)),
-    ],
+    [signal.SIGKILL, signal.SIGTERM, signal.SIGINT],
 )
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(
     source: Path, whole: Run, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -246,6 +246,7 @@ def test_debug_stops_at_the_first_failure_and_shows_the_students_line(tmp_path: 
     assert "return x.undefined" in done.stdout and "1 failed" in done.stdout
 
 
+@pytest.mark.slow
 def test_debug_reads_commands_of_a_debugger_in_the_process_of_pytest(tmp_path: Path) -> None:
     folder = shutil.copytree(SOLUTION, tmp_path / "mine")
     text = (folder / "attention.py").read_text(encoding="utf-8")

@@ -139,6 +139,7 @@ def test_an_ending_costs_its_own_check_only(engine: Engine, lab: Lab, name: str)
     assert word in sentence(results(record)["test_two"])
 
 
+@pytest.mark.slow
 def test_waiting_costs_its_own_check_only(lab: Lab, tmp_path: Path) -> None:
     impatient = tiny_lab.build(tmp_path / "lab9_doubling")
     toml = impatient.folder / "lab.toml"

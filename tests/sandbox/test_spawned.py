@@ -91,6 +91,7 @@ def test_what_begins_like_a_mark_is_text_unless_it_goes_on_like_one(
     assert said(transport, "quiet") == ""
 
 
+@pytest.mark.slow
 def test_last_words_are_kept(transport: WorkerTransport) -> None:
     assert said(transport, "die") == "last words\n"
     assert said(transport, "quiet") == ""
