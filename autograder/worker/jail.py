@@ -403,7 +403,8 @@ class Jail:
             if why:
                 missing[layer] = why
         user = os.geteuid() if "uid" in missing and _LIBC is not None else _NOBODY
-        group = counted_group(MOST_THREADS) if user == 0 and "threads" not in off else None
+        counted = user == 0 and not {"threads", "rlimits"} & missing.keys()
+        group = counted_group(MOST_THREADS) if counted else None
         if user == 0 and group is None:
             missing["threads"] = "workers run as root, and no control group of ours counts them"
         if _LIBC is None:

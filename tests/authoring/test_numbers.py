@@ -219,7 +219,7 @@ def test_sizes_and_orders_of_lab_3() -> None:
         says("3", "TODO `lab3.permute` (6 points)", f"`{told}`")
     says("3", "TODO `lab3.kv_cache` (18 points)", f"{2 * 36 * 8 * 128 * 2:,}")
     x = F.silu(vector(-2, -1, 0, 1, 2))
-    says("3", "Who is the gate", commas(x).replace("−", "-"))
+    says("3", "Which projection is the gate?", commas(x).replace("−", "-"))
 
 
 def test_sampling_of_lab_4() -> None:

@@ -72,6 +72,11 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
             first += count
         return found
 
+    def taken_back() -> Any:
+        attention = build(cache=cache_of())
+        attention(tokens(), 0, table)
+        return attention(tokens()[:, :2], 3, table)
+
     def cost() -> Any:
         """Rows that a step projects, and bytes of a cache."""
         cache = cache_of()
@@ -143,6 +148,7 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
     yield "decoded, masked", partial(decoded, fine, causal())
     yield "decoded, padded", partial(decoded, fine, causal(padded=True))
     yield "decoded, bfloat16", partial(decoded, torch.bfloat16, causal(torch.bfloat16))
+    yield "taken back", taken_back
     yield "cost", cost
 
 

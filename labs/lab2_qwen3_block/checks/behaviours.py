@@ -14,11 +14,12 @@ from autograder.checks.expect import (
     expect_close,
     expect_same,
     expect_shape,
+    expect_tensor,
     works,
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Result, Student
+from autograder.sandbox.student import Handle, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks.attention_calls import attention_of
 
@@ -224,33 +225,42 @@ def behaves_turned_by_heads(student: Student, case: Case) -> bool:
     """
     heads, settings = 4, {**case.config, "num_attention_heads": 4, "rope_theta": 100.0}
 
-    def served(kv_heads: int, tokens: int, *, stretched: bool = False) -> bool:
-        """Whether they do; or, if stretched, whether other positions change nothing."""
+    def attention_of(kv_heads: int, **instead: Tensor) -> Handle:
         made = {**settings, "num_key_value_heads": kv_heads}
-        attention = student.new(
-            "attention.Qwen3Attention", config(made), weights=_drawn(made, heads, kv_heads)
-        )
+        weights = _drawn(made, heads, kv_heads) | instead
+        return student.new("attention.Qwen3Attention", config(made), weights=weights)
+
+    def answer(attention: Handle, tokens: int, *, turned: bool = False, apart: int = 1) -> Result:
         dice = np.random.default_rng(tokens)
-        x = dice.standard_normal((1, tokens, made["hidden_size"])).astype(np.float32)
+        x = dice.standard_normal((1, tokens, settings["hidden_size"])).astype(np.float32)
         seen = Tensor.of(np.zeros((1, 1, tokens, tokens), np.float32))
+        x = x[:, ::-1].copy() if turned else x
+        return attention(Tensor.of(x), seen, Tensor.of(np.arange(tokens) * apart))
 
-        def same() -> None:
-            first = attention(Tensor.of(x), seen)
-            if stretched:
-                far = Tensor.of(np.arange(tokens) * 5)
-                expect_same(attention(Tensor.of(x), seen, far), first, case, WHY)
-                return
-            turned = attention(Tensor.of(x[:, ::-1].copy()), seen)
-            back = Tensor.of(expect_shape(turned, x.shape, case).array[:, ::-1].copy())
-            expect_close(first, back, case)
+    def values(result: Result) -> np.ndarray[Any, Any]:
+        return expect_tensor(result, case).array
 
-        return works(student, same)
+    def turn(kv_heads: int, tokens: int) -> None:
+        attention = attention_of(kv_heads)
+        first, turned = answer(attention, tokens), answer(attention, tokens, turned=True)
+        expect_close(first, Tensor.of(values(turned)[:, ::-1].copy()), case)
 
-    if not served(heads, heads):
+    def stretch() -> None:
+        attention = attention_of(2)
+        expect_same(answer(attention, 7, apart=5), answer(attention, 7), case, WHY)
+
+    def average() -> None:
+        """Where queries are zero, all tokens see the same mean: they do look at each other."""
+        width = heads * settings["head_dim"]
+        nothing = Tensor.of(np.zeros((width, settings["hidden_size"]), np.float32))
+        result = answer(attention_of(heads, **{"q_proj.weight": nothing}), heads)
+        expect_close(result, Tensor.of(values(result)[:, ::-1].copy()), case)
+
+    if not works(student, average) or not works(student, lambda: turn(heads, heads)):
         return False
-    if not served(heads, heads + 3):
+    if not works(student, lambda: values(answer(attention_of(heads), 7))):
         return True
-    return served(2, heads + 3) and not served(2, heads + 3, stretched=True)
+    return works(student, lambda: turn(2, 7)) and not works(student, stretch)
 
 
 def _drawn(settings: Mapping[str, Any], heads: int, kv_heads: int) -> dict[str, Tensor]:
