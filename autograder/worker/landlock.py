@@ -111,11 +111,11 @@ def restrict(ruleset: int) -> None:
 # named: the standard library is listed entry by entry, each package by its own path. A directory
 # that holds other packages too (they could be the answer to a lab) stays closed.
 
-# torch and numpy, and the pure-Python packages that torch imports on first use.
+# torch and numpy, the pure-Python packages that torch imports on first use, and einops.
 _PACKAGES = (
     "torch", "torchgen", "functorch", "numpy", "typing_extensions", "sympy", "mpmath",
     "networkx", "jinja2", "markupsafe", "filelock", "fsspec", "safetensors", "packaging",
-    "optree", "opt_einsum", "tqdm", "yaml", "tzdata", "triton",
+    "optree", "opt_einsum", "einops", "tqdm", "yaml", "tzdata", "triton",
 )  # fmt: skip
 # Not the library proper: other packages, the interpreter's own tests, programs with windows.
 _NOT_LIBRARY = frozenset(

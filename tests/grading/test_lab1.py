@@ -45,7 +45,9 @@ def graded() -> dict[str, dict[str, Outcome]]:
                 message = hand_in.results[0].message
                 assert message is not None
                 told = render(message, "en")
-                assert "You can use torch, the standard library, and your own files." in told
+                assert (
+                    "You can use torch, einops, the standard library, and your own files." in told
+                )
     return found
 
 
