@@ -147,6 +147,53 @@ with your_code("lab4") as mine:
     print(verdict(torch.equal(best.indices[-1], last[0].argmax(dim=-1))))
 
 # %% [markdown]
+# Qwen3 norms what each part *reads* (pre-norm); the first Transformer normed the *sum* (post-norm).
+# Twenty-four of your layers with random weights, wired both ways: how large are the hidden states
+# behind each layer, and how large is the gradient that comes back to them? With pre-norm the stream
+# only grows slowly. With post-norm its size is fixed, but gradients multiply on the way back, so no
+# learning rate suits all layers: one reason why deep post-norm models need a warm-up.
+#
+# Qwen3 对每个部分的*输入*做归一化（pre-norm）；最早的 Transformer 对*相加之后的和*做归一化
+# （post-norm）。把你写的层随机初始化，叠 24 层，两种接法各算一遍：每一层之后的隐藏状态有多大，
+# 传回那里的梯度又有多大？pre-norm 的残差流只是缓慢变大；post-norm 的大小固定，但梯度往回传时
+# 逐层放大，没有一个学习率适合所有层：这是很深的 post-norm 模型需要预热的原因之一。
+
+# %%
+with your_code("lab4") as mine:
+    from labs.given.config import Qwen3Config
+
+    config = Qwen3Config(64, 64, 192, 24, 4, 2, 16)  # 24 layers of width 64
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3))
+    for wiring in ("pre-norm", "post-norm"):
+        torch.manual_seed(0)
+        layers = [
+            mine.Qwen3DecoderLayer(config, n, mine.Qwen3Attention, mine.Qwen3MLP) for n in range(24)
+        ]
+        for weight in (p for layer in layers for p in layer.parameters() if p.dim() == 2):
+            torch.nn.init.normal_(weight, std=weight.shape[1] ** -0.5)
+        states = [torch.randn(2, 16, 64, requires_grad=True)]  # [B, T, hidden], before and behind
+        for layer in layers:
+            x = states[-1]
+            if wiring == "pre-norm":
+                x = layer(x)
+            else:
+                x = layer.input_layernorm(x + layer.self_attn(x))
+                x = layer.post_attention_layernorm(x + layer.mlp(x))
+            x.retain_grad()
+            states.append(x)
+        last = torch.nn.functional.rms_norm(states[-1], (64,))
+        (last * torch.randn_like(last)).sum().backward()
+        left.plot([float(x.detach().square().mean().sqrt()) for x in states], label=wiring)
+        right.plot([float(x.grad.square().mean().sqrt()) for x in states], label=wiring)
+        grown = float(states[-1].detach().std() / states[0].detach().std())
+        if wiring == "pre-norm":
+            print("the stream has grown to", f"{grown:.1f} times its size", verdict(grown > 3))
+    left.set(xlabel="layer", ylabel="size of the hidden state")
+    right.set(xlabel="layer", ylabel="size of its gradient", yscale="log")
+    left.legend()
+    plt.show()
+
+# %% [markdown]
 # ## 4. A row must not know its neighbours · 行与行互不相干
 #
 # The same text alone, and padded on the left in a batch with a longer one: the same logits.
