@@ -59,7 +59,7 @@ endif
 .PHONY: setup-dev grade demo new-lab try build audit tidy check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
 .PHONY: mutants mutants-auto chaos soak compat release release-check notebooks-check clean
 # </instructors>
-.PHONY: menu help setup test watch hint debug submit spot chat notebook carry reset report doctor
+.PHONY: menu help setup test watch hint debug submit spot review chat notebook carry reset report doctor
 .DEFAULT_GOAL := menu
 
 menu help:
@@ -68,6 +68,7 @@ menu help:
 	@echo "              make hint LAB=2 [K=rotary] a hint; the next one tells more"
 	@echo "              make debug LAB=2 K=rotary  the same in one process, for breakpoints"
 	@echo "              make spot LAB=1            what is wrong with these claims? (ungraded)"
+	@echo "              make review                what you missed comes back; five minutes a day"
 	@echo "              make chat LAB=2            talk to the tiny Qwen3 through your code"
 	@echo "              make submit LAB=2 ID=… NAME=…  pack what is handed in, after checking it"
 	@echo "              make notebook              the labs in pictures, in your browser"
@@ -199,6 +200,9 @@ submit: $(READY_CORE)
 
 spot: $(READY_CORE)
 	@$(SAID) $(RUN) spot --lab "$(LAB)" $(ENOUGH)
+
+review: $(READY_CORE)
+	@$(SAID) $(RUN) review $(ENOUGH)
 
 chat: $(READY_CORE)
 	@$(RUN) chat --lab "$(LAB)" $(if $(TEMPERATURE),--temperature "$(TEMPERATURE)") $(ENOUGH)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from autograder.authoring import fingerprints, prove_cases, stubs
 from autograder.authoring.answers import catalogue_of
@@ -15,7 +16,8 @@ from autograder.authoring.place import LabSources, read
 from autograder.authoring.stubs import Fate
 from autograder.course import labfile, suggestions
 from autograder.course.labfile import Table
-from autograder.course.spot import FILE, LETTERS, Question, SpotError, dump, seal
+from autograder.course.records import LANGUAGES, Text
+from autograder.course.spot import FILE, LETTERS, Form, Question, SpotError, dump, sealed
 from autograder.diagnosis import bank
 from autograder.reference import cases, recipes
 
@@ -36,22 +38,78 @@ def made_spots(place: LabSources) -> str | None:
     except tomllib.TOMLDecodeError as error:
         raise SpotError(f"{place.shown(path)}: {error}") from None
     top = Table(f"{place.shown(path)}: top level", raw, ("question",), SpotError)
+    known = _classes(place)
     questions: dict[str, Question] = {}
     for number, table in enumerate(top.tables("question"), start=1):
         where = f"{place.shown(path)}: question {table.get('id') or f'number {number}'}"
-        question = _question(
-            Table(where, table, ("id", "claim", "right", *LETTERS, "why"), SpotError)
-        )
+        question = _question(Table(where, table, _KEYS, SpotError))
         if question.id in questions:
             raise SpotError(f"{where}: id: stands twice; rename one")
-        questions[question.id] = question
+        for name in question.about:
+            if name not in known:
+                raise SpotError(f"{where}: about: {name} is no misconception of this lab")
+        about = tuple(dict.fromkeys(known[name] for name in question.about))
+        questions[question.id] = replace(question, about=about)
     return dump(tuple(questions.values()))
 
 
+def _classes(place: LabSources) -> dict[str, str]:
+    """The class of each mistake of the lab, by id: what is named are classes."""
+    if not place.misconceptions.exists():
+        return {}
+    catalogue = catalogue_of(place)
+    return {name: name for name in catalogue.words} | {
+        entry.id: entry.class_name for entry in catalogue.entries
+    }
+
+
+_KEYS = ("id", "about", "claim", "right", *LETTERS, "why", "proof", "draw", "let")
+
+
 def _question(table: Table) -> Question:
-    name, right = table.string("id"), table.string("right", tuple(LETTERS))
-    choices = {letter: table.text(letter) for letter in LETTERS}
-    return Question(name, table.text("claim"), choices, seal(name, right, table.text("why")))
+    name, about = table.string("id"), table.strings("about", default=[])
+    rows = table.tables("draw", [])
+    forms = tuple(_form(table, row) for row in rows) or (_form(table, None),)
+    return Question(name, forms, about)
+
+
+def _form(table: Table, row: Mapping[str, Any] | None) -> Form:
+    """One form; where numbers are drawn, texts are formatted with them and what follows."""
+    import math
+
+    import numpy as np
+    import torch
+
+    names = {"torch": torch, "F": torch.nn.functional, "math": math, "np": np, **(row or {})}
+    for name, rule in table.value("let", dict, {}).items():
+        names[name] = _worth(table, "let", str(rule), names)
+    proof = table.string("proof", default="")
+    if proof and not _worth(table, "proof", proof, names):
+        raise table.error("proof", f"does not hold{f' for {row}' if row else ''}")
+
+    def text(key: str) -> Text:
+        found = table.text(key)
+        if row is None:
+            return found
+        try:
+            return Text(found.en.format(**names), found.zh.format(**names))
+        except (LookupError, ValueError, TypeError) as error:
+            raise table.error(key, f"cannot be filled in ({error!r})") from None
+
+    choices = {letter: text(letter) for letter in LETTERS}
+    for language in LANGUAGES:
+        if len({choice.in_(language) for choice in choices.values()}) < len(LETTERS):
+            raise table.error("draw" if row else LETTERS, "two choices are the same")
+    right = table.string("right", tuple(LETTERS))
+    return sealed(text("claim"), choices, right, text("why"))
+
+
+def _worth(table: Table, key: str, rule: str, names: dict[str, Any]) -> Any:
+    """What an author's expression gives."""
+    try:
+        return eval(rule, {**names})
+    except Exception as error:
+        raise table.error(key, f"{rule}: {error!r}") from None
 
 
 def stale_spots(place: LabSources) -> Iterator[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from autograder.cli.named_checks import chosen_checks
 from autograder.cli.student import tried
-from autograder.course import labfile
+from autograder.course import labfile, spot
 from autograder.course.atomic import write_atomic
+from autograder.course.cards import Cards
+from autograder.course.records import FEEDBACK, Certainty, Finding, Lab
 from autograder.grading.judge_process import EngineError
 from autograder.report import hints
 from autograder.report.hints import wording
@@ -57,9 +60,20 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     told = hints.steps(lab, row, finding, language)
     number = min(len(told), steps.next(row.exercise.id, hints.subject(row, finding)))
     steps.save()
+    _to_come_back(lab, finding)
     whole = rows_of(record, chosen_checks(lab, ""))
     print(hints.shown(lab, row, told, number, language, hints.earlier(lab, whole, row, language)))
     return 0
+
+
+def _to_come_back(lab: Lab, finding: Finding | None) -> None:
+    """A mistake that was named comes back in ``review``, where the lab may name it."""
+    if finding is None or finding.either or lab.feedback != FEEDBACK[-1]:
+        return
+    if finding.certainty in (Certainty.NAMED, Certainty.SHOWN):
+        cards = Cards()
+        cards.named(lab.name, finding.misconceptions, spot.load(lab.folder), date.today())
+        cards.save()
 
 
 class _Steps:

@@ -6,26 +6,23 @@ here without handing in another file. Whoever stops goes on where they were.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from enum import Enum
 
 from autograder.course import labfile, spot
-from autograder.course.atomic import write_atomic
+from autograder.course.cards import Card, Cards
 from autograder.course.messages import render
 from autograder.course.records import Message
-from autograder.course.spot import Question, SpotError
+from autograder.course.spot import LETTERS, Form, Question, SpotError
 from autograder.report.escape import folded
 from autograder.report.next_step import command_of, number_of
 from autograder.report.terminal import columns, readable
 
-# Tries per answered question, by lab; not tracked, and free to be deleted.
-STATE = labfile.ROOT / ".spot.json"
 
-
-class _Leave(Enum):
+class Leave(Enum):
     """Words that can be typed instead of an answer."""
 
     SKIP = "s"
@@ -51,89 +48,89 @@ def run(lab_name: str, language: str) -> int:
             f"{folder.name} has no spot-the-error questions; lab 1 has",
             f"{folder.name} 没有找错题；实验 1 有",
         )
-    kept = _read()
-    tries = {
-        q.id: n for q in questions if isinstance(n := kept.get(folder.name, {}).get(q.id), int)
-    }
-    _print(_say("intro", language, count=len(questions)))
-    if tries:
-        print(_say("went_on", language, done=len(tries)))
-    _ask_all(questions, tries, language)
-    right = sum(number == 1 for number in tries.values())
-    print(_say("total", language, right=right, total=len(questions)))
-    left = len(questions) - len(tries)
-    if left and tries:
+    cards = Cards()
+    shown(say("intro", language, count=len(questions)))
+    done = sum(cards.of(folder.name, question.id).answered for question in questions)
+    if done:
+        print(say("went_on", language, done=done))
+    _ask_all(questions, cards, folder.name, language)
+    found = [cards.of(folder.name, question.id) for question in questions]
+    right = sum(card.answered and card.tries == 1 for card in found)
+    print(say("total", language, right=right, total=len(questions)))
+    left = sum(not card.answered for card in found)
+    if left and any(card.tries for card in found):
         command = command_of(number_of(labfile.load(folder)), "spot")
-        print(_say("kept", language, open=left, command=command))
-    _save(kept | {folder.name: tries if left else {}})
+        print(say("kept", language, open=left, command=command))
+    if not left:
+        _begin_anew(cards, found)
+    if any(card.tries != 1 and card.due for card in found):
+        print(say("come_back", language, command=command_of("", "review")))
+    cards.save()
     return 0 if right == len(questions) else 1
 
 
-def _ask_all(questions: tuple[Question, ...], tries: dict[str, int], language: str) -> None:
-    """Ask what has no entry in ``tries`` yet, until nothing is open or somebody stops."""
-    answers = _letters()
-    waiting = [n for n, question in enumerate(questions) if question.id not in tries]
+def _ask_all(questions: tuple[Question, ...], cards: Cards, lab: str, language: str) -> None:
+    """Ask what is not answered yet, until nothing is open or somebody stops."""
+    answers = letters()
+    waiting = [n for n, one in enumerate(questions) if not cards.of(lab, one.id).answered]
     while waiting:
         number = waiting.pop(0)
-        question = questions[number]
-        needed = _asked(number + 1, question, answers, language)
-        if needed is _Leave.QUIT:
-            return
-        if needed is _Leave.AGAIN:
-            tries.clear()
+        card = cards.of(lab, questions[number].id)
+        tries, left = asked(str(number + 1), questions[number].forms[0], answers, language)
+        if left is Leave.AGAIN:
+            _begin_anew(cards, [cards.of(lab, one.id) for one in questions])
             waiting = list(range(len(questions)))
-        elif isinstance(needed, int):
-            tries[question.id] = needed
+        elif tries:  # what was half answered counts, too
+            card = replace(card, tries=card.tries + tries, answered=left is None)
+            cards.put(card if card.tries == 1 and card.answered else card.missed(date.today()))
+        if left is Leave.QUIT:
+            return
 
 
-def _asked(number: int, question: Question, answers: Iterator[str], language: str) -> int | _Leave:
-    """Put one question until it is answered right; the tries it took, or how it was left."""
+def _begin_anew(cards: Cards, found: list[Card]) -> None:
+    for card in found:
+        cards.put(replace(card, tries=0, answered=False))
+
+
+def asked(
+    number: str, form: Form, answers: Iterator[str], language: str, order: str = LETTERS
+) -> tuple[int, Leave | None]:
+    """Put one question until it is answered right.
+
+    Args:
+        order: the choices by their letters, as they are shown.
+
+    Returns:
+        The tries it took so far, and how it was left, if it was.
+    """
+    placed = dict(zip(LETTERS, order, strict=True))
     print()
-    _print(f"{number}. {question.claim.in_(language)}")
-    for letter, choice in question.choices.items():
-        _print(f"{letter}) {choice.in_(language)}", indent=3)
+    shown(f"{number}. {form.claim.in_(language)}")
+    for letter, choice in placed.items():
+        shown(f"{letter}) {form.choices[choice].in_(language)}", indent=3)
     tries = 0
     while True:
-        print(_say("ask", language), end="", flush=True)
-        answer = next(answers, _Leave.QUIT.value)
-        if answer in [one.value for one in _Leave]:
+        print(say("ask", language), end="", flush=True)
+        answer = next(answers, Leave.QUIT.value)
+        if answer in [one.value for one in Leave]:
             print()
-            return _Leave(answer)
-        known = answer in question.choices
+            return tries, Leave(answer)
+        known = answer in placed
         tries += known
-        why = question.answer(answer) if known else None
+        why = form.answer(placed[answer]) if known else None
         if why is not None:
-            _print(_say("right", language, why=why.in_(language)), indent=3)
-            return tries
-        print(_say("wrong" if known else "unknown", language, letters=", ".join(question.choices)))
+            shown(say("right", language, why=why.in_(language)), indent=3)
+            return tries, None
+        print(say("wrong" if known else "unknown", language, letters=", ".join(placed)))
 
 
-def _letters() -> Iterator[str]:
+def letters() -> Iterator[str]:
     """Answers as they come: one per line, or several on a line."""
     for line in sys.stdin:
         yield from line.lower().replace(")", " ").split() or [""]
 
 
-def _read() -> dict[str, dict[str, int]]:
-    """Return what is kept; nothing if it is absent or damaged."""
-    try:
-        found = json.loads(STATE.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    tables = found.items() if isinstance(found, dict) else ()
-    return {lab: tries for lab, tries in tables if isinstance(tries, dict)}
-
-
-def _save(kept: dict[str, dict[str, int]]) -> None:
-    """Keep it; where nothing can be written, the questions begin anew next time."""
-    with contextlib.suppress(OSError):
-        if any(kept.values()):
-            write_atomic(STATE, json.dumps(kept) + "\n")
-        else:
-            STATE.unlink(missing_ok=True)
-
-
-def _print(text: str, indent: int = 0) -> None:
+def shown(text: str, indent: int = 0) -> None:
     """In lines that fit the terminal; those behind the first stand a little further in."""
     first, *more = folded(text, columns() - indent - 3) or [""]
     print(" " * indent + first)
@@ -141,5 +138,6 @@ def _print(text: str, indent: int = 0) -> None:
         print(" " * (indent + 3) + one)
 
 
-def _say(name: str, language: str, **values: object) -> str:
+def say(name: str, language: str, **values: object) -> str:
+    """A phrase of ``spot.toml``."""
     return render(Message(f"spot.{name}", values), language)

@@ -66,6 +66,7 @@ def add(commands: Commands) -> None:
     carry.add_argument("--folder", type=Path, help="where they are to lie (default: the lab)")
 
     commands.add("spot", _spot, "say what is wrong with claims of teaching material (ungraded)")
+    commands.add("review", _review, "what you missed comes back, five minutes a day", lab=None)
 
     text = "begin a lab anew: its files as they were handed out; yours are kept beside"
     reset = commands.add("reset", _reset, text)
@@ -164,6 +165,14 @@ def _spot(arguments: argparse.Namespace) -> int:
     from autograder.cli import spot
 
     return spot.run(arguments.lab, arguments.lang)
+
+
+def _review(arguments: argparse.Namespace) -> int:
+    from datetime import date
+
+    from autograder.cli import review
+
+    return review.run(arguments.lang, date.today())
 
 
 def _reset(arguments: argparse.Namespace) -> int:

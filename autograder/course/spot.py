@@ -13,8 +13,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import Text, ToldError
 
 FILE = "spot.json"
@@ -27,47 +27,48 @@ class SpotError(ToldError):
 
 
 @dataclass(frozen=True)
-class Question:
-    """A claim, what may be said about it (by letter), and the sealed reason."""
+class Form:
+    """A claim with its numbers, what may be said about it (by letter), and the sealed reason."""
 
-    id: str
     claim: Text
     choices: Mapping[str, Text]
     sealed: str
 
     def answer(self, letter: str) -> Text | None:
         """The reason, if ``letter`` is right; None otherwise."""
-        blob = base64.b64decode(self.sealed)
-        plain = _crypt(self.id, letter, blob)
+        plain = _crypt(self.claim, letter, base64.b64decode(self.sealed))
         if not plain.startswith(_MARK):
             return None
         return Text(*json.loads(plain.removeprefix(_MARK)))
 
 
-def seal(name: str, letter: str, why: Text) -> str:
-    """A reason that :meth:`Question.answer` opens with the right letter."""
+@dataclass(frozen=True)
+class Question:
+    """One question in its forms, the first as teaching material has it, others drawn anew.
+
+    ``about``: the mistakes that it helps against, by id.
+    """
+
+    id: str
+    forms: tuple[Form, ...]
+    about: tuple[str, ...] = ()
+
+
+def sealed(claim: Text, choices: Mapping[str, Text], letter: str, why: Text) -> Form:
+    """A form whose reason :meth:`Form.answer` opens with the right letter."""
     plain = _MARK + json.dumps([why.en, why.zh], ensure_ascii=False).encode()
-    return base64.b64encode(_crypt(name, letter, plain)).decode()
+    return Form(claim, choices, base64.b64encode(_crypt(claim, letter, plain)).decode())
 
 
-def _crypt(name: str, letter: str, text: bytes) -> bytes:
-    """The same both ways: an exclusive or with a stream that question and letter decide."""
-    stream = hashlib.shake_256(f"{name}/{letter}".encode()).digest(len(text))
+def _crypt(claim: Text, letter: str, text: bytes) -> bytes:
+    """The same both ways: an exclusive or with a stream that claim and letter decide."""
+    stream = hashlib.shake_256(f"{claim.en}/{letter}".encode()).digest(len(text))
     return bytes(a ^ b for a, b in zip(text, stream, strict=True))
 
 
 def dump(questions: Sequence[Question]) -> str:
     """The text of a lab's ``spot.json``."""
-    told = [
-        {
-            "id": one.id,
-            "claim": vars(one.claim),
-            "choices": {letter: vars(text) for letter, text in one.choices.items()},
-            "sealed": one.sealed,
-        }
-        for one in questions
-    ]
-    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(to_plain(questions), ensure_ascii=False, indent=1) + "\n"
 
 
 def load(folder: Path) -> tuple[Question, ...]:
@@ -80,12 +81,8 @@ def load(folder: Path) -> tuple[Question, ...]:
     if not path.exists():
         return ()
     try:
-        return tuple(_question(raw) for raw in json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        questions = json.loads(path.read_text(encoding="utf-8"))
+        return from_plain(tuple[Question, ...], questions)
+    except (OSError, ValueError, RecursionError) as error:
         mend = "take it from the course's files again"
         raise SpotError(f"{path}: not a file of questions ({error}); {mend}") from None
-
-
-def _question(raw: Mapping[str, Any]) -> Question:
-    choices = {str(letter): Text(**text) for letter, text in raw["choices"].items()}
-    return Question(str(raw["id"]), Text(**raw["claim"]), choices, str(raw["sealed"]))

@@ -31,6 +31,7 @@ COMMANDS = (
     "debug",
     "submit",
     "spot",
+    "review",
     "chat",
     "carry",
     "reset",

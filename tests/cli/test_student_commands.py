@@ -174,7 +174,6 @@ def test_files_that_are_absent_are_told(tmp_path: Path) -> None:
         (["test", "-k", "none_such", "--lab", "2", "--lang", "zh"], ("没有这样命名的练习",)),
         (["test", "-k", "none_such", "--lang", "zh"], ("请用 LAB=",)),
         (["debug", "--lab", "2", "-k", "none_such", "--lang", "zh"], ("没有这样命名",)),
-        (["spot", "--lab", "2", "--lang", "zh"], ("lab2_qwen3_block 没有找错题",)),
         (["reset", "--lab", "2", "-k", "none_such", "--lang", "zh"], ("没有这个文件",)),
         (["carry", "--from", "1", "--to", "9", "--lang", "zh"], ("没有名为 '9' 的实验",)),
     ],

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
-from autograder.authoring.answers import with_needs
-from autograder.authoring.recording import FOLDER, RecordedEngine
-from autograder.course.records import HandIn, Lab, Outcome
+from autograder.authoring.answers import run_here, with_needs
+from autograder.authoring.recording import (
+    FOLDER,
+    RecordedEngine,
+    Recording,
+    content,
+    hashed,
+    state_of,
+    text_of,
+)
+from autograder.checks.plan import Plan, collect
+from autograder.course.records import CheckResult, Lab, Outcome
 from autograder.grading.hidden_cases import hidden_cases
 from tests.mutation.mutants import Mutant
 
@@ -22,34 +33,65 @@ def survivors(
 ) -> tuple[Mutant, ...]:
     """The mutants that lose no point, on public cases and on hidden ones.
 
-    The checks of its own exercise kill most of them; only the others are asked everything.
+    All are asked in this process, by the checks of their own exercise first, which kill most of
+    them. Those that live, and one in twenty of the others, are graded by the real grader, too.
 
     Raises:
-        Ungraded: a check of one could not be judged; or the solution itself loses points, and
-            then a killed mutant proves nothing.
+        Ungraded: a check of one could not be judged; the grader says otherwise than this process;
+            or the solution itself loses points, and then a killed mutant proves nothing.
     """
-    with RecordedEngine(lab, hidden_cases(lab.name, FOLDER, SECRET), whole=False) as engine:
-        (solution,) = engine.grade({"solution": sources}).values()
-        if _loses(lab, solution):
-            raise Ungraded("the solution itself loses points; mend that first (see tests/proof)")
-        lived = {mutant.id: {**sources, mutant.file: mutant.text} for mutant in mutants}
-        for exercise in lab.exercises:
-            own = {m.id: lived[m.id] for m in mutants if m.exercise == exercise.id}
-            names = with_needs(lab, {check.name for check in exercise.checks})
-            for name, hand_in in engine.grade(own, names).items():
-                if _loses(lab, hand_in):
-                    del lived[name]
-        for name, hand_in in engine.grade(lived).items():
-            if _loses(lab, hand_in):
-                del lived[name]
-    return tuple(mutant for mutant in mutants if mutant.id in lived)
+    files = {mutant.id: {**sources, mutant.file: mutant.text} for mutant in mutants}
+    here, recording = _Here(lab), Recording()
+    living = {mutant.id for mutant in mutants if not here.kills(mutant, files[mutant.id])}
+    graded = [m for m in mutants if m.id in living or recording.is_due(m.id)]
+    with RecordedEngine(lab, _hidden(lab), whole=False, recording=recording) as engine:
+        hand_ins = {"solution": dict(sources)} | {m.id: files[m.id] for m in graded}
+        records = engine.grade(hand_ins)
+    if _loses(lab, "the solution", records["solution"].results):
+        raise Ungraded("the solution itself loses points; mend that first (see tests/proof)")
+    for mutant in graded:
+        if _loses(lab, str(mutant), records[mutant.id].results) == (mutant.id in living):
+            raise Ungraded(f"{mutant}: the grader says otherwise than its checks in this process")
+    return tuple(mutant for mutant in mutants if mutant.id in living)
 
 
-def _loses(lab: Lab, hand_in: HandIn) -> bool:
+class _Here:
+    """The checks of a lab in this process, on public cases and hidden ones."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab, self._recording = lab, Recording()
+        self._state = hashed("killed here", state_of(lab), content(_hidden(lab)))
+
+    def kills(self, mutant: Mutant, files: Mapping[str, str]) -> bool:
+        """Whether a check takes points. Raises Ungraded and StaleRecordingError."""
+        key = hashed(self._state, text_of(files), mutant.exercise)
+        return bool(self._recording.answer(key, lambda: self._asked(mutant, files), str(mutant)))
+
+    def _asked(self, mutant: Mutant, files: Mapping[str, str]) -> bool:
+        (own,) = (e for e in self._lab.exercises if e.id == mutant.exercise)
+        return any(
+            _loses(
+                self._lab, str(mutant), run_here(_plan(self._lab), files, only=only, whole=False)[0]
+            )
+            for only in (with_needs(self._lab, {check.name for check in own.checks}), ())
+        )
+
+
+@cache
+def _hidden(lab: Lab) -> Path:
+    return hidden_cases(lab.name, FOLDER, SECRET)
+
+
+@cache
+def _plan(lab: Lab) -> Plan:
+    return collect(lab.folder, ["--hidden-cases", str(_hidden(lab))])
+
+
+def _loses(lab: Lab, name: str, results: Iterable[CheckResult]) -> bool:
     """Whether a check that ran took points; optional ones, worth none, may stay ungraded."""
     worth = {check.name for check in lab.checks if check.points}
-    ran = {result.check: result.outcome for result in hand_in.results if result.check in worth}
-    undecided = [name for name, outcome in ran.items() if outcome is Outcome.NOT_GRADED]
+    ran = {result.check: result.outcome for result in results if result.check in worth}
+    undecided = [check for check, outcome in ran.items() if outcome is Outcome.NOT_GRADED]
     if undecided:
-        raise Ungraded(f"{hand_in.student}: {', '.join(undecided)} could not be graded")
+        raise Ungraded(f"{name}: {', '.join(undecided)} could not be graded")
     return any(outcome is not Outcome.PASSED for outcome in ran.values())
