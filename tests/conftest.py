@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -15,6 +16,8 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.labs import is_left_out
 
+# Thousands of tests are collected and stay: looking for garbage among them finds none.
+gc.disable()
 # Tests run side by side: a second thread of torch would only wait for its core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -76,6 +79,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     known = json.loads(DURATIONS.read_text(encoding="utf-8"))
     # By name, too: tests of one group are scattered where it has several modules.
     items.sort(key=lambda i: (-known.get(group := group_of(i.nodeid), 0), group, i.path))
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage among what comes now."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

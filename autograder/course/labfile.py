@@ -8,6 +8,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -182,9 +183,14 @@ def parsed(path: Path) -> ast.Module:
         LabError: it is no Python.
     """
     try:
-        return ast.parse(path.read_text(encoding="utf-8"))
+        return _syntax(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise LabError(f"{path}: {error}; checks have to be Python in UTF-8") from None
+
+
+@lru_cache(maxsize=64)
+def _syntax(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def tables_of(node: ast.AST) -> Iterator[Any]:
