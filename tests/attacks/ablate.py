@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import re
-import signal
-import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+
+import pytest
 
 from autograder.course.labfile import ROOT
 from autograder.course.records import HandIn, Outcome
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
 from tests import hand_ins
+from tests.attacks import naive
 from tests.attacks.attack import Attack
 from tests.attacks.catalogue import ATTACKS
 from tests.attacks.world import World, end, honest, lab, world
@@ -91,55 +95,80 @@ def by_engine(made: World, attacks: list[Attack], options: Options) -> dict[str,
     return succeeded
 
 
+# Begun once with what takes long to import; what is graded, and its grader, run in a fork of it.
+_begun = get_context("forkserver")
+_begun.set_forkserver_preload(["torch", "numpy", "pytest", "tests.attacks.naive"])
+
+
 def command(attack: Attack, made: World, folder: Path) -> list[str]:
-    """The command line of an in-process run, or of a naive grader."""
+    """The arguments of an in-process run by pytest, or of a naive grader."""
     assert attack.off is not None
     if attack.off.way == "naive":
         out = made.folder / "naive" / attack.id
         out.mkdir(parents=True)
-        return [sys.executable, "-m", "tests.attacks.naive", attack.off.by, str(folder), str(out)]
+        return ["naive", attack.off.by, str(folder), str(out)]
     checks = attack.off.by or ",".join(MATHS)
     return [
-        sys.executable, "-m", "pytest", str(lab().folder / "checks"), "-p",
-        "autograder.checks.plugin", "--lab-folder", str(lab().folder), "--hand-in", str(folder),
-        "--hidden-cases", str(made.hidden), "--only", checks, "-q", "-c", os.devnull,
-        "--rootdir", str(lab().folder), "--import-mode=importlib", "-p", "no:cacheprovider",
-        "-p", "no:faulthandler", "-s",
+        "pytest", str(lab().folder / "checks"), "-p", "autograder.checks.plugin", "--lab-folder",
+        str(lab().folder), "--hand-in", str(folder), "--hidden-cases", str(made.hidden), "--only",
+        checks, "-q", "-c", os.devnull, "--rootdir", str(lab().folder), "--import-mode=importlib",
+        "-p", "no:cacheprovider", "-p", "no:faulthandler", "-s",
     ]  # fmt: skip
+
+
+def _run(arguments: list[str], environment: dict[str, str], said: Path) -> None:
+    """Become that process, with nothing of this one's open: what it says goes into a file."""
+    os.closerange(3, 1 << 10)
+    with said.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(ROOT)
+    what, *rest = arguments
+    try:
+        sys.exit(pytest.main(rest) if what == "pytest" else naive.main(arguments))
+    finally:
+        atexit._run_exitfuncs()  # a fork of this kind ends without them
 
 
 def by_process(made: World, attack: Attack) -> bool:
     """Run the attack within the process that grades it, and look for its sign."""
     assert attack.off is not None
-    folder = made.folder / "class" / attack.id
-    environment = dict(made.environment) | {"PYTHONPATH": str(ROOT)}
-    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    process = subprocess.Popen(
-        command(attack, made, folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert process.stdout is not None
+    folder, file = made.folder / "class" / attack.id, made.folder / f"said-{attack.id}"
+    environment = dict(made.environment) | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    given = command(attack, made, folder), environment, file
+    process = _begun.Process(target=_run, args=given)
+    process.start()
     try:
         if attack.off.shows == "hangs":
-            started = process.stdout.readline()
-            time.sleep(HANGS_AFTER / 2)
-            if attack.number == 37:
-                process.send_signal(signal.SIGTERM)
-            time.sleep(HANGS_AFTER / 2)
-            return b"started" in started and process.poll() is None
-        said = process.communicate(timeout=SECONDS)[0].decode("utf-8", "replace")
+            return _hangs(process, file, interrupted=attack.number == 37)
+        process.join(SECONDS)
+        status = process.exitcode
     finally:
         process.kill()
-        process.communicate()
+        process.join()
+    said = file.read_text(encoding="utf-8", errors="replace")
     if attack.off.shows == "exit 0":
-        good = process.returncode == 0
+        good = status == 0
     elif attack.off.shows == "signal":
-        good = process.returncode < 0
+        good = status is not None and status < 0
     else:
         good = _shown(attack, made, said)
     if not good:
-        print(f"      {attack.id}: status {process.returncode}: {said[-1500:]}")
+        print(f"      {attack.id}: status {status}: {said[-1500:]}")
     return good
+
+
+def _hangs(process: BaseProcess, file: Path, *, interrupted: bool) -> bool:
+    """Whether it goes on when it should have ended long ago."""
+    while process.is_alive() and not (file.exists() and b"started" in file.read_bytes()):
+        time.sleep(0.05)
+    time.sleep(HANGS_AFTER / 2)
+    if interrupted:
+        process.terminate()
+    time.sleep(HANGS_AFTER / 2)
+    return process.is_alive()
 
 
 def ablate(show: Show, only: Sequence[str] = ()) -> int:
