@@ -159,7 +159,7 @@ with your_code("lab4") as mine:
 # 逐层放大，没有一个学习率适合所有层：这是很深的 post-norm 模型需要预热的原因之一。
 
 # %%
-with your_code("lab4") as mine:
+with your_code("lab4") as mine, torch.enable_grad():
     from labs.given.config import Qwen3Config
 
     config = Qwen3Config(64, 64, 192, 24, 4, 2, 16)  # 24 layers of width 64

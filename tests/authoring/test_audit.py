@@ -34,7 +34,6 @@ TOML, CHECKS = f"labs/{LAB}/lab.toml", f"labs/{LAB}/checks/test_rope.py"
 EXPERIMENTS = f"labs/{LAB}/checks/behaviours.py"
 HANDOUT, NOTEBOOK = f"labs/{LAB}/README.md", f"notebooks/{LAB}"
 CHINESE_PAGE = f"labs/{LAB}/README.zh-CN.md"
-QUESTIONS = ROOT / "solutions" / "lab1_foundations" / "spot.toml"
 MESSAGES = "autograder/course/messages"
 SECRET_LINE = "    return x.repeat_interleave(n_rep, dim=1)"
 MIND = "q_rotated = q * cos.to(q.dtype) + rotate_half(q) * sin.to(q.dtype)"
@@ -93,10 +92,6 @@ def add(file: str, text: str) -> Callable[[Path], object]:
             stream.write(text)
 
     return breaker
-
-
-def give(source: Path, file: str) -> Callable[[Path], object]:
-    return lambda root: shutil.copy(source, root / file)
 
 
 def remove(file: str) -> Callable[[Path], object]:
@@ -161,9 +156,9 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (remove(f"{NOTEBOOK}.py"), f"{NOTEBOOK}.ipynb has no source"),
     ],
     "spot-the-error questions are what their source gives": [
-        (give(QUESTIONS, f"solutions/{LAB}/spot.toml"), f"labs/{LAB}/spot.json is not what"),
-        (add(f"labs/{LAB}/spot.json", "[]"), f"labs/{LAB}/spot.json has no source"),
-        (add(f"solutions/{LAB}/spot.toml", "[[question]]\n"), "question number 1: id: is missing"),
+        (remove(f"labs/{LAB}/spot.json"), f"labs/{LAB}/spot.json is not what"),
+        (remove(f"solutions/{LAB}/spot.toml"), f"labs/{LAB}/spot.json has no source"),
+        (add(f"solutions/{LAB}/spot.toml", "[[question]]\n"), ": id: is missing"),
     ],
     "no line of the solution stands where students read": [
         (add(HANDOUT, f"\n```python\n{SECRET_LINE}\n```\n"), f"{HANDOUT}:"),
@@ -176,7 +171,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (add(f"{NOTEBOOK}.py", f"# {MIND}\n"), f"{NOTEBOOK}.py:"),
         (add_cell, f"{NOTEBOOK}.ipynb:"),
         (lambda root: (root / "README.zh-CN.md").write_text(MIND), "README.zh-CN.md:1 holds"),
-        (add(f"labs/{LAB}/spot.json", MIND), f"labs/{LAB}/spot.json:1 holds"),
+        (add(f"labs/{LAB}/spot.json", MIND), f"labs/{LAB}/spot.json:"),
     ],
     "every exercise has TODO, checks and hint": [
         (renamed, "no block is marked # BEGIN SOLUTION lab2.repeat_kv"),
@@ -456,6 +451,8 @@ def test_build_mends_what_the_audit_names_and_then_rests(place: LabSources) -> N
     store(place, [nudged(first, "y", 2.0), *others])
     (place.folder / "mlp.py").unlink()
     place.misconceptions.unlink()  # fingerprints take minutes, and have a test of their own
+    for path in (place.solution / "spot.toml", build.spots_file(place)):  # of those mistakes
+        path.unlink()
     said = list(build.build(place))
     assert [line.split() for line in said] == [
         ["written", ATTENTION],
