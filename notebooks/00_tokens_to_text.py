@@ -3,12 +3,12 @@
 #
 # A language model reads numbers and writes numbers. This notebook follows a text all the way: text
 # to tokens, tokens to vectors, vectors to scores, scores to the next token, and back to text. It
-# needs nothing of yours until its last section, where the model is the one that you build in lab 2.
+# needs none of your code until its last section, which uses the model you build in lab 2.
 #
 # Open it with `make notebook`. Before you run a cell, guess what it will show.
 #
-# 语言模型读的是数字，写的也是数字。本笔记本走完全程：文本变成 token，token 变成向量，向量变成分数，
-# 分数变成下一个 token，最后回到文本。只有最后一节需要你在实验 2 中写的模型。
+# 语言模型读的是数字，写的也是数字。本笔记本跟着一段文本走完全程：文本变成 token，token 变成向量，
+# 向量变成分数，分数变成下一个 token，最后回到文本。只有最后一节需要你在实验 2 中写的模型。
 #
 # 用 `make notebook` 打开。运行每个单元之前，先猜一猜结果。
 
@@ -35,12 +35,13 @@ plt.rcParams["figure.constrained_layout.use"] = True
 # ## 1. Text to tokens · 文本变成 token
 #
 # A tokenizer cuts a text into pieces that it knows and replaces each by its number. This one knows
-# 1024 pieces, learned from *Moby-Dick*; Qwen3's knows 151,669. In the names of pieces `Ġ` is a
-# space: most words carry the space in front of them along, so `the` and ` the` are two tokens.
+# 1024 pieces, learned from *Moby-Dick*; Qwen3's knows 151,669. In the names of pieces, `Ġ` is a
+# space: most words include the space in front of them, so `the` and ` the` are two different
+# tokens.
 #
 # 分词器（tokenizer）把文本切成它认识的片段，并换成编号。这个分词器从《白鲸》中学到 1024 个片段；
 # Qwen3 的有 151,669 个。片段名中的 `Ġ` 表示空格：多数单词带着前面的空格，
-# 因此 `the` 与 ` the` 是两个 token。
+# 因此 `the` 与 ` the` 是两个不同的 token。
 
 # %%
 tokenizer = Tokenizer.from_file(str(TINY / "tokenizer.json"))
@@ -52,13 +53,13 @@ print(tokenizer.decode(found.ids))
 print(verdict(tokenizer.decode(found.ids) == text))
 
 # %% [markdown]
-# Nothing is unknown to it: what is no piece falls apart into bytes, and every byte is a token. A
-# Chinese character has three bytes in UTF-8, so half of it is no character at all. Whoever prints
-# tokens as they come has to wait until a character is whole.
+# No text is unknown to it: what is not a piece is split into bytes, and every byte is a token. A
+# Chinese character has three bytes in UTF-8, so part of it is not a character at all. To print
+# tokens as they come, wait until a character is complete.
 #
-# 没有它不认识的文字：不成片段的部分会拆成字节，每个字节都是一个 token。
-# 一个汉字在 UTF-8 中占三个字节，只有一部分字节时还不是字。因此逐个输出 token 时，
-# 要等到一个字完整为止。
+# 没有它不认识的文字：不在片段表里的部分会拆成字节，每个字节都是一个 token。
+# 一个汉字在 UTF-8 中占三个字节，只有其中一部分还不成字。因此边生成边输出时，
+# 要等一个字凑齐了再显示。
 
 # %%
 whale = tokenizer.encode("鲸鱼").ids
@@ -66,8 +67,8 @@ for count in range(1, len(whale) + 1):
     print(f"{count} tokens: {tokenizer.decode(whale[:count])}")
 
 # %% [markdown]
-# The closer a text is to what the tokenizer has seen, the fewer tokens it takes. Fewer tokens are a
-# cheaper text: every one costs a pass through the model.
+# The closer a text is to what the tokenizer has seen, the fewer tokens it takes. Fewer tokens make
+# a text cheaper: every token costs a pass through the model.
 #
 # 文本越接近分词器见过的内容，所需的 token 越少，也就越便宜：每个 token 都要经过一遍模型。
 
@@ -91,9 +92,9 @@ plt.show()
 # %% [markdown]
 # ## 2. Special tokens · 特殊 token
 #
-# Some tokens stand for no text. Token 0 here, `<|endoftext|>`, says that a text is over: a model
-# that writes it is done. It is a single token although it has 13 characters, and `decode` leaves it
-# out unless it is asked not to. A chat model has more of them, which say who is speaking.
+# Some tokens are not text. Token 0 here, `<|endoftext|>`, marks the end of a text: a model that
+# writes it is done. It is a single token although it has 13 characters, and `decode` leaves it out
+# unless told not to. A chat model has more of them, to say who is speaking.
 #
 # 有些 token 不代表文字。这里的 0 号 `<|endoftext|>` 表示文本结束：模型写出它就停下。
 # 它虽有 13 个字符，却只是一个 token；`decode` 默认不显示它。对话模型还有更多特殊 token，
@@ -109,9 +110,9 @@ print(verdict(ended.ids[-1] == 0 and len(tokenizer.decode(ended.ids)) == len("Th
 # %% [markdown]
 # ## 3. Tokens to vectors · token 变成向量
 #
-# A number says nothing of what a token means: 859 (` white`) is not *more* than 380 (` whale`). The
-# embedding is a table with a row of 160 features for every token; to embed is to look up. Training
-# has moved words that are used alike close to each other.
+# A number says nothing about what a token means: 859 (` white`) is not *more* than 380 (` whale`).
+# The embedding is a table with a row of 160 features for every token; to embed a token is to look
+# up its row. Training has moved words with similar uses close to each other.
 #
 # 编号本身没有含义：859（` white`）并不比 380（` whale`）“大”。词嵌入是一张表，每个 token 有一行，
 # 含 160 个特征；嵌入就是查表。训练使用法相近的词彼此靠近。
@@ -134,7 +135,7 @@ figure.colorbar(image)
 plt.show()
 
 # %% [markdown]
-# ## 4. Vectors to scores, and what layers are for · 向量变成分数
+# ## 4. Vectors to scores, and what layers are for · 向量变成分数，以及层的作用
 #
 # The output head compares a vector with every row of a table: 1024 scores, one per token, called
 # **logits**. In this model, as in Qwen3-0.6B, it is the *same* table: the head is tied to the
@@ -153,19 +154,20 @@ itself = (table @ table.T).argmax(dim=-1) == torch.arange(1024)  # [1024]
 print(f"\nsay themselves again: {itself.float().mean():.0%} of all tokens")
 
 # %% [markdown]
-# Most tokens are most like themselves (the others meet a row that is longer). To turn "what is
-# here" into "what comes next" is the work of the layers, of which you will write every line.
+# Most tokens are most similar to themselves (for the others, some longer row wins). Turning "what
+# is here" into "what comes next" is the work of the layers, and you will write every line of them.
 #
-# 多数 token 与自己最像（其余的遇到了更长的行）。把“这里是什么”变成“接下来是什么”，
-# 正是各层要做的事：每一行都将由你来写。
+# 多数 token 与自己最像（其余的输给了某个更长的行）。把“这里是什么”变成“接下来是什么”，
+# 正是各层要做的事：每一行代码都将由你来写。
 #
 # ## 5. A model that counts · 一个会计数的模型
 #
-# Until then we take the simplest model there is: it looks at one token and knows how often each
-# other one came after it. Its table has a row per token and a logit per token in it.
+# Until then we use the simplest model there is: it looks at one token and knows how often every
+# other one came after it. Its table has a row for each token, and in each row a logit for each next
+# token.
 #
-# 在此之前，先用最简单的模型：只看前一个 token，统计每个 token 跟在它后面的次数。
-# 它的表中每个 token 有一行，行中每个 token 有一个 logit。
+# 在此之前，先用最简单的模型：只看前一个 token，统计每个 token 跟在它后面的次数。它的表中，
+# 每个 token 占一行，行中是下一个 token 的各个 logit。
 
 # %%
 stream = torch.tensor(tokenizer.encode(heldout).ids)  # [tokens]
@@ -182,9 +184,9 @@ def next_by_counting(ids: list[int]) -> torch.Tensor:
 # %% [markdown]
 # ## 6. Temperature · 温度
 #
-# Softmax turns logits into probabilities. Divide the logits by a temperature first: below 1 the
-# likely gets likelier, above 1 everything evens out, at 0 only the likeliest is left (greedy). At 1
-# the model says what it has learned.
+# Softmax turns logits into probabilities. First divide the logits by a temperature: below 1, the
+# likely becomes likelier; above 1, everything evens out; at 0, only the most likely is left
+# (greedy). At 1, the model says what it has learned.
 #
 # softmax 把 logit 变成概率。先把 logit 除以温度：小于 1 时，可能的更可能；大于 1 时，趋于平均；
 # 等于 0 时只剩最可能的那个（贪心）。等于 1 时，就是模型学到的分布。
@@ -204,12 +206,12 @@ grid[0].set_ylabel('probability after " the"')
 plt.show()
 
 # %% [markdown]
-# ## 7. Drawing · 采样
+# ## 7. Sampling · 采样
 #
-# To draw is to throw a die whose sides are as wide as the probabilities. Many draws come back to
-# them.
+# Sampling is like spinning a wheel of fortune whose sectors are as wide as the probabilities. Over
+# many draws, the shares approach them.
 #
-# 采样就像掷骰子，每一面的大小等于它的概率。采样次数多了，频率就接近概率。
+# 采样就像转一个转盘，每一格的大小等于它的概率。采样次数多了，每个 token 出现的比例就接近概率。
 
 
 # %%
@@ -233,7 +235,7 @@ print(verdict(bool((share - wanted).abs().max() < 0.03)))
 # Score, draw, append, again: that is all that generation is. It does not matter where the scores
 # come from.
 #
-# 打分、采样、追加，再来一遍：生成不过如此。分数从哪里来并不重要。
+# 打分、采样、追加，再来一遍：生成就是这么回事。分数从哪里来并不重要。
 
 
 # %%
@@ -250,16 +252,16 @@ for temperature in (0.0, 0.7, 1.5):
     print(f"--- temperature {temperature}\n{tokenizer.decode(ids)}")
 
 # %% [markdown]
-# Greedy runs in circles; hot is noise; between them it is English for two tokens at a time. A model
-# that sees one token back cannot do better. Attention sees all of them.
+# Greedy runs in circles; high temperature is noise; in between it is English for two tokens at a
+# time. A model that sees only the last token cannot do better. Attention sees all of them.
 #
-# 贪心会原地打转，温度太高则是噪声；两者之间，每两个 token 还算像英文。
+# 贪心会原地打转，温度太高就是一片噪声；两者之间，每两个相邻的 token 还像英文。
 # 只看前一个 token 的模型做不到更好，而注意力能看到前面所有的 token。
 #
 # ## 9. The same loop with Qwen3 · 换成 Qwen3
 #
-# Four layers in place of the counts: `load_model` puts *your* attention and MLP of lab 2 between
-# the embedding and the head. Come back when lab 2 is done. The loop does not change.
+# Four layers replace the counts: `load_model` puts *your* attention and MLP from lab 2 between the
+# embedding and the output head. Come back when lab 2 is done. The loop does not change.
 #
 # 用四层网络代替计数：`load_model` 把*你*在实验 2 中写的注意力和 MLP 放在词嵌入与输出头之间。
 # 完成实验 2 后再回来。循环不用改。
@@ -280,11 +282,11 @@ with your_code("lab2") as mine:
 
 # %% [markdown]
 # How much better is it? We ask each model for the probability of the token that really comes next,
-# on text that it has not seen: the counts are made anew of the first half of these chapters, and
-# the end of the second half is asked. Qwen3 has read the rest of the book.
+# on text that it has not seen: the counting model is made again from the first half of these
+# chapters and tested on the end of the second half. Qwen3 was trained on the rest of the book.
 #
-# 好多少呢？在模型没有见过的文本上，问它：真正的下一个 token 的概率是多少？
-# 这里用这几章的前一半重新计数，用后一半的结尾来问；Qwen3 则读过书的其余部分。
+# 好多少呢？用模型没有见过的文本来问它：真正的下一个 token 的概率是多少？
+# 计数模型用这几章的前一半重新统计，再用后一半的结尾来测试；Qwen3 则是用书的其余部分训练的。
 
 # %%
 with your_code("lab2") as mine:
@@ -308,9 +310,9 @@ with your_code("lab2") as mine:
 # %% [markdown]
 # ## And now? · 接下来
 #
-# Lab 1 builds the parts from nothing but tensors, lab 2 Qwen3's block, lab 3 makes this loop fast,
-# lab 4 builds the whole model with a sampler that can do more. Change the prompt above and run
+# Lab 1 builds the parts from nothing but tensors, lab 2 builds Qwen3's block, lab 3 makes this loop
+# fast, and lab 4 builds the whole model with a better sampler. Change the prompt above and run it
 # again.
 #
-# 实验 1 从张量开始搭建各个部件，实验 2 写 Qwen3 的模块，实验 3 让这个循环变快，
-# 实验 4 搭起整个模型和功能更全的采样。改一改上面的提示词，再运行一次。
+# 实验 1 只用张量搭建各个部件，实验 2 写 Qwen3 的模块，实验 3 让这个循环变快，实验 4 搭起整个模型，
+# 采样的功能也更全。改一改上面的提示，再运行一次。

@@ -1,13 +1,14 @@
 # %% [markdown]
 # # Lab 2: the Qwen3 block, in pictures · 实验 2：看得见的 Qwen3 模块
 #
-# This notebook goes through lab 2 beside the handout (`labs/lab2_qwen3_block/README.md`). It runs
-# from the first minute on: cells that need a function you have not written yet say so, kindly, and
-# the rest goes on. Write the function in `attention.py` or `mlp.py`, save, and run the cell again:
-# each cell reads your files anew. Before you run a cell, guess what it will show.
+# This notebook accompanies the handout of lab 2 (`labs/lab2_qwen3_block/README.md`). You can run it
+# from the start: a cell that needs a function you have not written yet says so, and the rest
+# carries on. Write the function in `attention.py` or `mlp.py`, save, and run the cell again: every
+# cell reloads your files. Before you run a cell, guess what it will show.
 #
-# 本笔记本配合讲义使用，从头到尾随时可以运行：用到尚未完成的函数时，单元会给出提示并继续。
-# 在 `attention.py` 或 `mlp.py` 中写好函数并保存，然后重新运行该单元即可；运行之前，先猜一猜结果。
+# 本笔记本配合讲义使用，随时可以从头运行到尾：某个单元用到你还没有写的函数时，会说明并继续。
+# 在 `attention.py` 或 `mlp.py` 中写好函数，保存，再运行这个单元：每个单元都会重新读取你的文件。
+# 运行之前，先猜一猜结果。
 
 # %% set-up
 import copy
@@ -43,8 +44,8 @@ def row(x: torch.Tensor) -> str:
 # %% [markdown]
 # ## 1. Shapes · 形状
 #
-# `SMALL` has sizes that are all different, so that mixed-up axes show. Mind the last column: the
-# heads together are *not* always as wide as the model.
+# All sizes in `SMALL` are different, so that mixed-up axes show. Look at the last column: the heads
+# together are *not* always as wide as the model.
 #
 # `SMALL` 的各个尺寸互不相同，轴弄混时立刻会暴露。注意最后一列：所有头的总宽度不一定等于模型宽度。
 
@@ -106,10 +107,10 @@ with your_code("lab2") as mine:
 # %% [markdown]
 # ## 2. A quarter turn for every pair · 每一对转四分之一圈
 #
-# Number $i$ and number $i + d/2$ are the two coordinates of one point. Two quarter turns make a
-# half turn, so doing it twice flips every sign.
+# Numbers $i$ and $i + d/2$ are the two coordinates of one point. Two quarter turns make a half
+# turn, so doing it twice flips every sign.
 #
-# 第 $i$ 个数与第 $i + d/2$ 个数构成平面上的一个点。转两次四分之一圈，所有符号都会翻转。
+# 第 $i$ 个数与第 $i + d/2$ 个数是平面上一个点的两个坐标。转两次四分之一圈就是半圈，所有的数都变号。
 
 
 # %%
@@ -125,11 +126,12 @@ with your_code("lab2") as mine:
 # %% [markdown]
 # ## 3. The tables · 角度表
 #
-# Pair $i$ turns by $\theta^{-2i/d}$ radians per token: the first pair like the hand of a stopwatch,
-# the last one hardly at all. Raising $\theta$ slows the slow pairs down further.
+# Pair $i$ rotates by $\theta^{-2i/d}$ radians per token, its frequency: the first pair like the
+# hand of a stopwatch, the last one hardly at all. Raising $\theta$ lowers the low frequencies
+# further.
 #
-# 第 $i$ 对每个 token 转 $\theta^{-2i/d}$ 弧度：第一对像秒针，最后一对几乎不动。
-# 增大 $\theta$ 会让慢的那些对更慢。
+# 每过一个 token，第 $i$ 对转 $\theta^{-2i/d}$ 弧度，这就是它的频率：第一对像秒针，
+# 最后一对几乎不动。增大 $\theta$，低的频率会更低。
 
 # %%
 for theta in (1e4, 1e6):
@@ -143,7 +145,7 @@ with your_code("lab2") as mine:
     # Position 3 with head_dim 8, against the calculator.
     config = Qwen3Config(9, 8, 9, 1, 1, 1, head_dim=8)
     cos, sin = mine.RotaryEmbedding(config)(torch.tensor([0, 3]))
-    angles = [3 * speed for speed in (1, 10**-1.5, 10**-3, 10**-4.5)]
+    angles = [3 * frequency for frequency in (1, 10**-1.5, 10**-3, 10**-4.5)]
     print("cos at position 0:", [round(v, 4) for v in cos[0].tolist()])
     print("cos at position 3:", [round(v, 4) for v in cos[1].tolist()])
     print("sin at position 3:", [round(v, 4) for v in sin[1].tolist()])
@@ -153,8 +155,8 @@ with your_code("lab2") as mine:
 
 
 # %% [markdown]
-# Why float32? bfloat16 keeps 8 significant bits, so beyond 256 not every whole number exists. A
-# position that is off by one turns the first pair by a whole radian.
+# Why float32? bfloat16 keeps 8 significant bits, so beyond 256 it cannot hold every whole number. A
+# position that is off by one puts the first pair off by a whole radian.
 #
 # 为什么用 float32？bfloat16 只有 8 位有效位，256 以上的整数无法全部表示；位置差 1，
 # 第一对就差 1 弧度。
@@ -167,9 +169,8 @@ print("bfloat16 ", positions.bfloat16().int().tolist())
 # %% [markdown]
 # ## 4. Rotation: only the distance counts · 旋转：只与距离有关
 #
-# First the quarter turn again, now by tables. Then a walk: the pairs of $q = [1, 1, 0, 0]$ are the
-# points $(1, 0)$ and $(1, 0)$; watch the first one go around the circle while the second one hardly
-# moves.
+# First the quarter turn again, now with tables. Then a walk: both pairs of $q = [1, 1, 0, 0]$ are
+# the point $(1, 0)$; watch the first one go around the circle while the second one hardly moves.
 #
 # 先用角度表再做一次四分之一圈。然后看 $q = [1, 1, 0, 0]$：两对都是点 $(1, 0)$，
 # 第一对沿圆周快速移动，第二对几乎不动。
@@ -187,7 +188,7 @@ with your_code("lab2") as mine:
 
 
 # %%
-TINY = Qwen3Config(9, 4, 9, 1, 1, 1, head_dim=4)  # speeds 1 and 0.001
+TINY = Qwen3Config(9, 4, 9, 1, 1, 1, head_dim=4)  # frequencies 1 and 0.001
 
 
 def rotated(mine, x: list[float], position: int) -> torch.Tensor:
@@ -228,11 +229,11 @@ with your_code("lab2") as mine:
 
 # %% [markdown]
 # All pairs of positions at once: a query at $m$, a key at $n$, the same two vectors everywhere.
-# With rotation the picture is made of diagonals: the score is a function of $m - n$. Beside it,
-# what comes of adding a position vector instead, as the first transformers did: no diagonals.
+# With rotation, the picture is made of diagonals: the score is a function of $m - n$. Next to it is
+# what happens if a position vector is added instead, as the first transformers did: no diagonals.
 #
-# 一次看所有位置对：查询在 $m$，键在 $n$，两个向量处处相同。旋转后，图由对角线构成：
-# 分数只是 $m - n$ 的函数。旁边是早期 transformer 的做法（给向量加上位置向量）：没有对角线。
+# 一次看所有的位置组合：查询在 $m$，键在 $n$，用的都是同样的两个向量。旋转后，图由对角线构成：
+# 分数只是 $m - n$ 的函数。旁边是早期 Transformer 的做法，即加上位置向量：没有对角线。
 
 # %%
 with your_code("lab2") as mine:
@@ -260,10 +261,10 @@ with your_code("lab2") as mine:
 # ## 5. Sharing key/value heads · 共享键值头
 #
 # Query heads 0, 1, 2 were trained with key/value head 0, and 3, 4, 5 with head 1. Repeating each
-# head in a row keeps these families together; tiling the list tears them apart, in the same shape.
+# head in a row keeps these groups together; tiling the list tears them apart, with the same shape.
 #
-# 查询头 0、1、2 对应键值头 0，3、4、5 对应键值头 1。逐个重复能保持这种对应；整体平铺形状相同，
-# 却会错配。
+# 查询头 0、1、2 对应键值头 0，3、4、5 对应键值头 1。每个头连续重复，能保持这种对应；整体平铺，
+# 形状相同，却会配错。
 
 # %%
 kv_heads = torch.arange(2)
@@ -289,13 +290,13 @@ with your_code("lab2") as mine:
     print(verdict(in_a_row))
 
 # %% [markdown]
-# ## 6. Who may look at whom · 因果掩码
+# ## 6. The causal mask · 因果掩码
 #
-# Row: query. Column: key. A token sees itself and what came before. What is blocked must be blocked
-# *before* the softmax and by a huge negative number: a score of 0 still takes its share.
+# Rows are queries, columns are keys. A token sees itself and what came before. Scores must be
+# blocked *before* the softmax, with a huge negative number: a score of 0 still takes its share.
 #
-# 行是查询，列是键：每个 token 能看到自己和之前的内容。屏蔽要在 softmax 之前进行，
-# 并加上绝对值极大的负数；把分数置 0 并不能屏蔽。
+# 行是查询，列是键：每个 token 能看到自己和之前的内容。屏蔽要在 softmax *之前*进行，
+# 方法是加上一个绝对值极大的负数；把分数置 0 并不能屏蔽，它仍会分走一份权重。
 
 # %%
 print("    " + " ".join(str(key) for key in range(5)))
@@ -312,7 +313,7 @@ print("finfo.min added", row((scores + (1 - visible) * lowest).softmax(-1)), "<-
 
 
 # %% [markdown]
-# Now the picture of *your* attention: change one token, and see which outputs move.
+# Now a picture of *your* attention: change one token, and see which outputs change.
 #
 # 下面是*你的*注意力的图：改动一个 token，看哪些输出随之变化。
 
@@ -338,12 +339,12 @@ with your_code("lab2") as mine:
 # ### Maps of trained heads · 训练好的头在看什么
 #
 # The tiny checkpoint is a trained Qwen3. What do its six heads look at? Your layer returns mixtures
-# of values, not weights; so we let the *values be labels*: with other `v_proj` and `o_proj`, token
-# $j$ hands in a 1 at place $j$, and the output of a head is its row of weights.
+# of values, not weights, so we use the *values as labels*: with a different `v_proj` and `o_proj`,
+# the value of token $j$ is a 1 in place $j$, and the output of a head is its row of weights.
 #
-# 自带的小检查点是训练好的 Qwen3。它的六个头在看什么？你的层返回的是值的混合，不是权重；
-# 于是让*值成为标签*：换掉 `v_proj` 和 `o_proj`，第 $j$ 个 token 在第 $j$ 位交出 1，
-# 一个头的输出就是它的那一行权重。
+# 微型检查点是训练好的 Qwen3。它的六个头在看什么？你的层返回的是值的混合，不是权重；
+# 所以我们*把值当作标签*：换掉 `v_proj` 和 `o_proj`，让第 $j$ 个 token 的值在第 $j$ 位是 1，
+# 这样一个头的输出就是它的那一行权重。
 
 # %%
 from labs.given.checkpoint import load_model
@@ -395,20 +396,20 @@ with your_code("lab2") as mine:
     print(verdict(torch.allclose(rows, torch.ones_like(rows), atol=1e-3)))
 
 # %% [markdown]
-# Each head has habits of its own: one looks at its neighbours, another keeps coming back to a few
-# tokens. Without the mask they look ahead too, which they were never trained to do. Change `number`
-# and the text.
+# Each head has its own habits: one looks at nearby tokens, another keeps coming back to a few.
+# Without the mask they also look ahead, which they were never trained to do. Change `number` and
+# the text.
 #
-# 每个头各有习惯：有的看邻近的 token，有的反复回到少数几个 token。去掉掩码，它们也会往后看，
-# 而训练时从未这样做过。改一改 `number` 和文本试试。
+# 每个头各有习惯：有的看邻近的 token，有的总是回头看少数几个 token。去掉掩码，
+# 它们也会看后面的 token，而训练时从未这样做过。改一改 `number` 和文本试试。
 
 # %% [markdown]
 # ## 7. QK-norm · 查询与键的归一化
 #
-# The norm forgets how long a query was: ten times the query, the same result. So the scores cannot
-# run away, however large the weights of `q_proj` grow.
+# The norm removes the length of a query: a query ten times as long gives the same result. So the
+# scores cannot run away, however large the weights of `q_proj` grow.
 #
-# 归一化会忘掉查询向量的长度：放大十倍，结果不变。因此无论 `q_proj` 的权重多大，分数都不会失控。
+# 归一化会去掉查询向量的长度：放大十倍，结果不变。因此无论 `q_proj` 的权重多大，分数都不会失控。
 
 # %%
 norm = RMSNorm(4)
@@ -420,7 +421,7 @@ print("bound on a scaled score with d = 128:", round(math.sqrt(128), 3))
 
 # %%
 with your_code("lab2") as mine:
-    # q and k are normed, v is not.
+    # q and k are normalised, v is not.
     right = {"q_proj": 1, "k_proj": 1, "v_proj": 10, "o_proj": 10}
     layer = mine.Qwen3Attention(SMALL)
     x = torch.randn(4, 11, 40)
@@ -431,14 +432,15 @@ with your_code("lab2") as mine:
         weight.mul_(10)
         after = layer(x)
         weight.div_(10)
-        print(f"{name} x 10: output grows {(after.norm() / before.norm()).item():7.4f} times")
+        print(f"{name} x 10: output x {(after.norm() / before.norm()).item():7.4f}")
         ok &= distance(after, factor * before) < 1e-3
     print(verdict(ok))
 
 
 # %% [markdown]
-# Norm first or rotation first? With equal norm weights nobody can tell, and a fresh model has only
-# ones. With trained weights it is another vector: easy to get wrong, and hard to see.
+# Norm first or rotation first? With equal norm weights there is no difference, and a new model has
+# only ones. With trained weights the result is another vector: easy to get wrong, and hard to
+# notice.
 #
 # 先归一化还是先旋转？权重全为 1 时看不出差别；换成训练过的权重，结果就不同了：容易写错，
 # 又难以发现。
@@ -462,7 +464,8 @@ with your_code("lab2") as mine:
 # %% [markdown]
 # ## 8. The gate · 门控
 #
-# SiLU lets large positive numbers through, stops large negative ones, and dips below zero between.
+# SiLU lets large positive numbers through, stops large negative ones, and dips below zero in
+# between.
 #
 # SiLU 放行大的正数，把大的负数压到接近零，中间略低于零。
 
@@ -515,7 +518,7 @@ with your_code("lab2") as mine:
 # %% [markdown]
 # ## 9. What a model costs · 模型的开销
 #
-# Where do the 8.19 billion parameters of Qwen3-8B sit? Guess the share of the MLP first.
+# Where are the 8.19 billion parameters of Qwen3-8B? Guess the share of the MLP first.
 #
 # Qwen3-8B 的 81.9 亿参数都在哪里？先猜一猜 MLP 占多少。
 
@@ -546,11 +549,10 @@ with your_code("lab2") as mine:
     print(verdict(all(counts[name]["total"] == total for name, total in published.items())))
 
 # %% [markdown]
-# A quarter of Qwen3-0.6B is embedding; tied, it serves as the head, too. From 8B on the two are
-# separate. The larger the model, the more of it is MLP.
+# A quarter of Qwen3-0.6B is the embedding, which is tied: it is also the output head. From 8B on,
+# the two are separate. The larger the model, the larger the share of the MLP.
 #
-# Qwen3-0.6B 的四分之一是词嵌入；共享权重时，它兼作输出头。从 8B 起，两者分开。模型越大，
-# MLP 占得越多。
+# Qwen3-0.6B 的四分之一是词嵌入，它与输出头共享。从 8B 起，两者分开。模型越大，MLP 所占的比例越大。
 
 # %%
 with your_code("lab2") as mine:
@@ -572,11 +574,11 @@ with your_code("lab2") as mine:
     print(verdict(mine.weight_bytes(MODELS["8B"], "bfloat16") == 16_381_470_720))
 
 # %% [markdown]
-# The weights are there once; the cache grows with every token of every conversation. Shared
-# key/value heads make it smaller, and nothing else: with as many kv heads as query heads (dotted)
+# The weights are stored once; the cache grows with every token of every conversation. Sharing
+# key/value heads is what keeps the cache small: with as many kv heads as query heads (dotted),
 # Qwen3-32B would need eight times as much.
 #
-# 权重只有一份；缓存则随每个对话的每个 token 增长。共享键值头只缩小缓存：
+# 权重只有一份；缓存则随每段对话的每个 token 增长。共享键值头才使缓存这么小：
 # 若键值头与查询头一样多（虚线），Qwen3-32B 的缓存会是现在的八倍。
 
 # %%
@@ -601,13 +603,14 @@ with your_code("lab2") as mine:
 # %% [markdown]
 # ## 10. And now? · 接下来
 #
-# Everything as expected? These experiments are not the checks: the next cells run those on your
-# saved files. When all of it passes, `make chat LAB=2 PROMPT="Call me"`. Then try to break it: swap
-# norm and rotation on purpose, and see which of the pictures above notices, and which does not.
+# Is everything as you expected? These experiments are not the checks: the next cells run the checks
+# on your saved files. Once they all pass, run `make chat LAB=2 PROMPT="Call me"`. Then try to break
+# your code: swap norm and rotation on purpose, and see which of the pictures above show it and
+# which do not.
 #
-# 全部符合预期？这些实验并不等于评分：下面的单元用你保存的文件运行检查，
-# 全部通过后再运行 `make chat LAB=2 PROMPT="Call me"`。然后试着故意改错，看看上面哪些图能发现，
-# 哪些发现不了。
+# 都和你预想的一样吗？这些小实验不是检查：下面的单元用你保存的文件运行检查，
+# 全部通过后运行 `make chat LAB=2 PROMPT="Call me"`。然后故意改错，比如交换归一化与旋转，
+# 看看上面哪些图看得出来，哪些看不出来。
 
 # %%
 # %check lab2

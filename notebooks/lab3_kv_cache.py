@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Lab 3: a cache, in pictures · 实验 3：看得见的 KV 缓存
 #
-# This notebook goes through lab 3 beside the handout (`labs/lab3_kv_cache/README.md`). It runs from
-# the first minute on: cells that need a function you have not written yet say so, and the rest goes
-# on. Write the function, save, and run the cell again: each cell reads your files anew. Guess first
-# what it will show.
+# This notebook accompanies the handout of lab 3 (`labs/lab3_kv_cache/README.md`). You can run it
+# from the start: a cell that needs a function you have not written yet says so, and the rest
+# carries on. Write the function, save, and run the cell again: every cell reloads your files.
+# Before you run a cell, guess what it will show.
 #
-# 本笔记本配合讲义使用，从头到尾随时可以运行：用到尚未完成的函数时，单元会给出提示并继续。
-# 写好函数并保存，再重新运行该单元即可：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
+# 本笔记本配合讲义使用，随时可以从头运行到尾：某个单元用到你还没有写的函数时，会说明并继续。
+# 写好函数，保存，再运行这个单元：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
 
 # %% set-up
 import sys
@@ -26,14 +26,14 @@ from autograder.cli.notebook import verdict, your_code
 plt.rcParams["figure.constrained_layout.use"] = True
 
 # %% [markdown]
-# ## 1. Turning is multiplying · 旋转就是乘法
+# ## 1. Rotating is multiplying · 旋转就是乘法
 #
-# A pair of features is a point in a plane, hence a complex number; a turn is a product with a
-# number of length 1. The table holds one such number per position and pair. Each line is one pair:
-# the first goes around the circle, the last hardly leaves its place.
+# A pair of features is a point in a plane, hence a complex number; to rotate it, multiply it by a
+# number of length 1. The table holds one such number per position and pair. Each picture is one
+# pair: the first goes around the circle, the last hardly moves.
 #
 # 一对特征是平面上的一个点，也就是一个复数；旋转就是乘以一个长度为 1 的数。表中每个位置、
-# 每一对各有一个这样的数。每条线是一对：第一对绕着圆转，最后一对几乎不动。
+# 每一对各有一个这样的数。每幅图是一对：第一对绕着圆转，最后一对几乎不动。
 
 # %%
 with your_code("lab3") as mine:
@@ -51,10 +51,11 @@ with your_code("lab3") as mine:
     print(verdict(bool((lengths - 1).abs().max() < 1e-6) and abs(table[2, 0].real + 0.4161) < 1e-3))
 
 # %% [markdown]
-# Queries and keys turn alike, so the score knows only how far apart they are. Here are all pairs of
-# positions, with the same query and the same key everywhere.
+# Queries and keys are rotated alike, so the score depends only on how far apart they are. Here are
+# all pairs of positions, with the same query and the same key everywhere.
 #
-# 查询与键同样旋转，因此分数只取决于两者的距离。这里是所有位置对，查询与键处处相同。
+# 查询与键按同样的方式旋转，因此分数只取决于两者的距离。图中是所有的位置组合，
+# 用的都是同一个查询与同一个键。
 
 # %%
 with your_code("lab3") as mine:
@@ -72,14 +73,14 @@ with your_code("lab3") as mine:
     print(verdict(bool(moved < 1e-3) and bool((products[0] - products[9]).abs().max() > 0.1)))
 
 # %% [markdown]
-# ## 2. Who turns with whom · 谁和谁是一对
+# ## 2. Which features form a pair · 谁和谁是一对
 #
 # Hugging Face pairs feature $j$ with $j + d/2$, Meta's code pairs neighbours. The numbers below are
-# the rows of a weight; a colour is a pair. To carry weights over is to move partners side by side,
-# within each head.
+# the rows of a weight; each colour is a pair. Converting weights means putting the two rows of each
+# pair side by side, within each head.
 #
 # Hugging Face 把第 $j$ 个特征与第 $j + d/2$ 个配对，Meta 的代码则让相邻的两个配对。
-# 下面的数字是权重的行号，颜色相同的是一对。搬运权重，就是在每个头内把搭档移到一起。
+# 下面的数字是权重的行号，颜色相同的是一对。转换权重，就是在每个头内把每一对的两行放到一起。
 
 # %%
 with your_code("lab3") as mine:
@@ -98,10 +99,10 @@ with your_code("lab3") as mine:
     print(verdict(order == [0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15]))
 
 # %% [markdown]
-# With the weights carried over, both forms give the same scores. Without, nothing complains: the
-# shapes are right, and the model is subtly somebody else.
+# With converted weights, both forms give the same scores. Without, nothing complains: the shapes
+# are right, but it is quietly a different model.
 #
-# 搬运之后，两种写法给出相同的分数。不搬运也不会报错：形状都对，模型却悄悄变成了另一个。
+# 转换之后，两种写法给出相同的分数。不转换也不会报错：形状都对，模型却悄悄变成了另一个。
 
 
 # %%
@@ -117,25 +118,25 @@ with your_code("lab3") as mine:
     truth_q, truth_k = (turned_by_halves(x @ w.T, table) for w in weight)
     truth = truth_q @ truth_k.T  # [10, 10]
     off = {}
-    for name, carried in {
-        "carried over": [mine.permute_for_complex(w, 1, 8) for w in weight],
+    for name, weights in {
+        "converted": [mine.permute_for_complex(w, 1, 8) for w in weight],
         "as they were": list(weight),
     }.items():
-        q, k = ((x @ w.T).view(1, 10, 1, 8) for w in carried)
+        q, k = ((x @ w.T).view(1, 10, 1, 8) for w in weights)
         q, k = mine.apply_rotary_emb(q, k, table)
         scores = q[0, :, 0] @ k[0, :, 0].T
         off[name] = float((scores - truth).norm() / truth.norm())
         print(f"weights {name}: the scores are off by {off[name]:.6f} of their length")
-    print(verdict(off["carried over"] < 1e-4 and off["as they were"] > 0.1))
+    print(verdict(off["converted"] < 1e-4 and off["as they were"] > 0.1))
 
 # %% [markdown]
 # ## 3. The cache fills · 缓存逐渐填满
 #
-# Five calls: a prompt of four tokens, then one by one. Every row is what a call was given back.
-# What lies behind the length must never come out, and after `reset` the old text is forgotten.
+# Five calls: a prompt of four tokens, then one by one. Each row is what one call returned. Nothing
+# beyond the current length must ever come out, and after `reset` the old text is forgotten.
 #
-# 五次调用：先是四个 token 的提示，然后逐个加入。每一行是一次调用得到的内容。
-# 长度以外的内容绝不能返回；`reset` 之后，旧文本就被忘掉。
+# 五次调用：先是四个 token 的提示，然后逐个加入。每一行是一次调用返回的内容。
+# 当前长度以外的内容绝不能返回；`reset` 之后，旧的文本就忘掉了。
 
 # %%
 with your_code("lab3") as mine:
@@ -153,14 +154,14 @@ with your_code("lab3") as mine:
     plt.figure(figsize=(6, 3.2))
     plt.imshow(picture, cmap="viridis", vmin=0, vmax=9)
     plt.yticks(range(6), ["prompt", "step 1", "step 2", "step 3", "step 4", "after reset"])
-    plt.xlabel("place in the cache; white: not given back")
+    plt.xlabel("slot in the cache; white: not returned")
     plt.show()
     lengths = (~picture.isnan()).sum(dim=-1).tolist()
     print(verdict(lengths == [4, 5, 6, 7, 8, 2] and picture[4, :8].tolist() == list(range(8))))
 
 # %%
 with your_code("lab3") as mine:
-    # A cache that is full, and one with a gap: both are errors that name the matter.
+    # A cache that is too small, and a gap: both are errors that say what is wrong.
     cache = mine.KVCache(1, 4, 2, 4, torch.float32)
     refused = 0
     for count, start in ((5, 0), (1, 3)):
@@ -173,14 +174,14 @@ with your_code("lab3") as mine:
     print(verdict(refused == 2))
 
 # %% [markdown]
-# ## 4. At once, in pieces, one by one · 一次、分块、逐个
+# ## 4. At once, in pieces, one by one · 一次、分段、逐个
 #
-# The same text in three ways through the same layer. The mask of a piece stands at the right end:
-# its queries are the last tokens. Any difference is a wrong position, a wrong mask or a wrong entry
-# of the cache.
+# The same text goes through the same layer in three ways. The mask of a piece is aligned to the
+# right: its queries are the last tokens. Any difference means a wrong position, a wrong mask or a
+# wrong entry in the cache.
 #
-# 同一段文本，以三种方式通过同一层。分块时掩码靠右：查询是最后的那些 token。任何差异都说明位置、
-# 掩码或缓存有错。
+# 同一段文本，以三种方式通过同一层。分段时掩码靠右对齐：查询是最后的那些 token。有任何差异，
+# 就说明位置、掩码或缓存有错。
 
 
 # %%
@@ -214,10 +215,10 @@ with your_code("lab3") as mine:
 # %% [markdown]
 # ## 5. What it saves · 省下了什么
 #
-# To write 64 tokens behind a prompt of 32: how many tokens go through the layer? Counted, not
-# timed. Then timed, on this machine, with your layer.
+# To write 64 tokens after a prompt of 32, how many tokens go through the layer? First counted, then
+# timed on this machine with your layer.
 #
-# 在 32 个 token 的提示之后再写 64 个：一共有多少 token 经过这一层？先数一数，
+# 在 32 个 token 的提示之后再生成 64 个：一共有多少 token 经过这一层？先数一数，
 # 再用你的层在这台机器上计时。
 
 # %%
@@ -254,8 +255,8 @@ with your_code("lab3") as mine:
 # %% [markdown]
 # ## 6. What it costs · 代价
 #
-# The cache keeps kv heads, not heads. Bytes of your own cache for one layer of Qwen3-8B (head_dim
-# 128, bfloat16), with 32 kv heads (none shared), 8 (Qwen3) and 1.
+# The cache keeps kv heads, not query heads. Here are the bytes of your own cache for one layer of
+# Qwen3-8B (head_dim 128, bfloat16), with 32 kv heads (none shared), 8 (Qwen3) and 1.
 #
 # 缓存保存的是键值头，不是查询头。下面是你的缓存为 Qwen3-8B 的一层（head_dim 128，
 # bfloat16）所占的字节：32 个键值头（不共享）、8 个（Qwen3）和 1 个。
@@ -282,7 +283,7 @@ with your_code("lab3") as mine:
     print(f"8 kv heads, 4096 tokens, 36 layers: {36 * 2 * 8 * 128 * 2 * 4096 / 2**30:.4f} GiB")
 
 # %% [markdown]
-# ## 7. How wide is the MLP · MLP 有多宽
+# ## 7. How wide the MLP is · MLP 有多宽
 #
 # Llama's configs do not say how wide the MLP is; they say how to compute it. The steps are the
 # rounding to `multiple_of`.
@@ -306,10 +307,10 @@ with your_code("lab3") as mine:
 # %% [markdown]
 # ## 8. And now? · 接下来
 #
-# These experiments are not the checks. The next cells run those on your saved files, and give a
-# hint for what is open; asked again, the hint says more.
+# These experiments are not the checks. The next cells run the checks on your saved files and give a
+# hint for what is still open; ask again, and the hint says more.
 #
-# 这些实验并不等于评分。下面的单元用你保存的文件运行检查，并对尚未完成的部分给出提示；再次运行，
+# 这些小实验不是检查。下面的单元用你保存的文件运行检查，并为还没有完成的部分给出提示；再次运行，
 # 提示会更详细。
 
 # %%

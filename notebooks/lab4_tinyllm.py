@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Lab 4: the whole model, in pictures · 实验 4：看得见的完整模型
 #
-# This notebook goes through lab 4 beside the handout (`labs/lab4_tinyllm/README.md`). It runs from
-# the first minute on: cells that need a function you have not written yet say so, and the rest goes
-# on. Write the function, save, and run the cell again: each cell reads your files anew. Guess first
-# what it will show.
+# This notebook accompanies the handout of lab 4 (`labs/lab4_tinyllm/README.md`). You can run it
+# from the start: a cell that needs a function you have not written yet says so, and the rest
+# carries on. Write the function, save, and run the cell again: every cell reloads your files.
+# Before you run a cell, guess what it will show.
 #
-# 本笔记本配合讲义使用，从头到尾随时可以运行：用到尚未完成的函数时，单元会给出提示并继续。
-# 写好函数并保存，再重新运行该单元即可：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
+# 本笔记本配合讲义使用，随时可以从头运行到尾：某个单元用到你还没有写的函数时，会说明并继续。
+# 写好函数，保存，再运行这个单元：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
 
 # %% set-up
 import sys
@@ -35,12 +35,12 @@ def load(mine):
 
 
 # %% [markdown]
-# ## 1. Where everything stands · 全貌
+# ## 1. The parts · 全貌
 #
-# The modules of your model, with the names of Hugging Face, and how many parameters each part has.
-# The tiny checkpoint has everything that Qwen3-0.6B has, only less of it.
+# The modules of your model, under the names Hugging Face uses, and the number of parameters in
+# each. The tiny checkpoint has everything that Qwen3-0.6B has, only less of it.
 #
-# 你的模型的模块（名字与 Hugging Face 相同）以及各部分的参数量。小检查点拥有 Qwen3-0.6B 的一切，
+# 你的模型的模块（名字与 Hugging Face 相同）以及各部分的参数量。Qwen3-0.6B 有的，微型检查点都有，
 # 只是更小。
 
 # %%
@@ -61,14 +61,14 @@ with your_code("lab4") as mine:
 # %% [markdown]
 # ## 2. Masks with padding · 带填充的掩码
 #
-# Three texts of different length in one batch. Rows are queries, columns keys; dark is open.
-# Shorter rows are padded on the left or on the right: a pad is seen by nobody but itself, and
-# tokens count from 0 wherever they begin. Each row of a mask has something to see, or softmax would
-# average everything.
+# Three texts of different length in one batch. Rows are queries, columns are keys, dark is visible.
+# Shorter texts are padded on the left or on the right: padding is seen only by itself, and tokens
+# count from 0 wherever they begin. Every query sees something, or the softmax would average
+# everything.
 #
-# 一个批次中有三段长短不同的文本。行是查询，列是键，深色表示可见。较短的行在左侧或右侧填充：
-# 填充只被自己看到；token 无论从哪里开始，都从 0 数起。掩码的每一行都要能看到点什么，
-# 否则 softmax 会对一切取平均。
+# 一个批次中有三段长短不同的文本。行是查询，列是键，深色表示可见。较短的文本在左侧或右侧填充：
+# 填充只能被自己看到；token 无论从哪里开始，都从 0 数起。每个查询至少要能看到一个键，
+# 否则 softmax 会对所有键取平均。
 
 # %%
 with your_code("lab4") as mine:
@@ -94,9 +94,9 @@ with your_code("lab4") as mine:
     print(verdict(seen[0].tolist() == right[0] and seen[1].tolist() == right[1]))
 
 # %% [markdown]
-# With a cache the queries are the last few tokens: the picture is the lower end of the whole one.
+# With a cache, the queries are the last few tokens: the mask is the bottom part of the whole one.
 #
-# 有缓存时，查询是最后几个 token：图就是完整掩码的下端。
+# 有缓存时，查询是最后几个 token：掩码就是完整掩码的最下面几行。
 
 # %%
 with your_code("lab4") as mine:
@@ -116,11 +116,11 @@ with your_code("lab4") as mine:
 # %% [markdown]
 # ## 3. The residual stream · 残差流
 #
-# Every layer *adds* to what comes in. What would the model say if it stopped early? Put the last
-# norm and the head behind every layer and look: the answer forms on the way.
+# Every layer *adds* to what comes in. What would the model say if it stopped early? Apply the final
+# norm and the output head after every layer, and see how the answer takes shape.
 #
-# 每一层都在输入上做*加法*。如果提前停下，模型会说什么？在每一层之后接上最后的归一化和输出头：
-# 答案是一路形成的。
+# 每一层都在输入上做*加法*。如果提前停下，模型会说什么？在每一层之后都接上最后的归一化和输出头，
+# 看看答案是怎样逐层形成的。
 
 # %%
 with your_code("lab4") as mine:
@@ -147,11 +147,12 @@ with your_code("lab4") as mine:
     print(verdict(torch.equal(best.indices[-1], last[0].argmax(dim=-1))))
 
 # %% [markdown]
-# Qwen3 norms what each part *reads* (pre-norm); the first Transformer normed the *sum* (post-norm).
-# Twenty-four of your layers with random weights, wired both ways: how large are the hidden states
-# behind each layer, and how large is the gradient that comes back to them? With pre-norm the stream
-# only grows slowly. With post-norm its size is fixed, but gradients multiply on the way back, so no
-# learning rate suits all layers: one reason why deep post-norm models need a warm-up.
+# Qwen3 normalises what each part *reads* (pre-norm); the first Transformer normalised the *sum*
+# (post-norm). Stack twenty-four of your layers with random weights, wired both ways: how large are
+# the hidden states after each layer, and how large are the gradients that come back to them? With
+# pre-norm, the stream grows only slowly. With post-norm, its size is fixed, but gradients are
+# multiplied on the way back, so no learning rate suits all layers: one reason why deep post-norm
+# models need a warm-up.
 #
 # Qwen3 对每个部分的*输入*做归一化（pre-norm）；最早的 Transformer 对*相加之后的和*做归一化
 # （post-norm）。把你写的层随机初始化，叠 24 层，两种接法各算一遍：每一层之后的隐藏状态有多大，
@@ -194,10 +195,10 @@ with your_code("lab4") as mine, torch.enable_grad():
     plt.show()
 
 # %% [markdown]
-# ## 4. A row must not know its neighbours · 行与行互不相干
+# ## 4. Rows do not affect each other · 各行互不影响
 #
-# The same text alone, and padded on the left in a batch with a longer one: the same logits.
-# Otherwise a mask, a position, or both are wrong.
+# A text on its own, and the same text padded on the left in a batch with a longer one, must give
+# the same logits. If not, the mask or the positions are wrong.
 #
 # 同一段文本，单独运行，或在左侧填充后与更长的文本同处一个批次：logit 应当相同。否则掩码或位置有错。
 
@@ -219,12 +220,12 @@ with your_code("lab4") as mine:
 # %% [markdown]
 # ## 5. Choosing a token · 选择 token
 #
-# One row of logits, 4000 draws by your `sample`. Temperature bends the whole row; `top_k` keeps so
-# many; `top_p` keeps the fewest that have so much probability together: few where the model is
-# sure, many where it is not.
+# One row of logits, 4000 draws by your `sample`. Temperature reshapes the whole row; `top_k` keeps
+# a fixed number of tokens; `top_p` keeps the smallest number whose probabilities add up to it: few
+# where the model is sure, many where it is not.
 #
-# 同一行 logit，用你的 `sample` 采样 4000 次。温度改变整行；`top_k` 保留固定个数；
-# `top_p` 保留概率之和达到该值的最少个数：模型有把握时少，没把握时多。
+# 同一行 logit，用你的 `sample` 采样 4000 次。温度改变整行；`top_k` 保留固定的个数；
+# `top_p` 保留概率之和达到这个值的最少个数：模型有把握时少，没把握时多。
 
 # %%
 with your_code("lab4") as mine:
@@ -250,12 +251,12 @@ with your_code("lab4") as mine:
     print(verdict(kinds["top_k 4"] == 4 and kinds["top_p 0.5"] < kinds["temperature 1"]))
 
 # %% [markdown]
-# ## 6. Writing · 写作
+# ## 6. Generating text · 生成文本
 #
-# Prefill, then one token per step. Two rows of different length in one batch, at three
+# Prefill, then one token per step. Two prompts of different length in one batch, at three
 # temperatures.
 #
-# 先预填充，再逐步解码。同一批次中两行长短不同的文本，三种温度。
+# 先预填充，再每步解码一个 token。同一批次中有两段长短不同的提示，用三种温度生成。
 
 # %%
 with your_code("lab4") as mine:
@@ -277,7 +278,7 @@ with your_code("lab4") as mine:
     print(verdict(batched.tolist()[-30:] == greedy.tolist()[-30:]))
 
 # %% [markdown]
-# How many tokens does each call of the model get? The prompt, and then one at a time: that is the
+# How many tokens does the model get in each call? First the prompt, then one at a time: that is the
 # cache at work.
 #
 # 模型每次被调用时收到多少 token？先是整个提示，然后每次一个：这就是缓存的作用。
@@ -298,10 +299,10 @@ with your_code("lab4") as mine:
 # %% [markdown]
 # ## 7. And now? · 接下来
 #
-# These experiments are not the checks. The next cells run those on your saved files, and give a
-# hint for what is open; asked again, the hint says more.
+# These experiments are not the checks. The next cells run the checks on your saved files and give a
+# hint for what is still open; ask again, and the hint says more.
 #
-# 这些实验并不等于评分。下面的单元用你保存的文件运行检查，并对尚未完成的部分给出提示；再次运行，
+# 这些小实验不是检查。下面的单元用你保存的文件运行检查，并为还没有完成的部分给出提示；再次运行，
 # 提示会更详细。
 
 # %%

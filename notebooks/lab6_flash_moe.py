@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Lab 6: tiles and experts, in pictures · 实验 6：看得见的分块与专家
 #
-# This notebook goes through lab 6 beside the handout (`labs/lab6_flash_moe/README.md`). It runs
-# from the first minute on: cells that need a function you have not written yet say so, and the rest
-# goes on. Write the function, save, and run the cell again: each cell reads your files anew. Guess
-# first what it will show.
+# This notebook accompanies the handout of lab 6 (`labs/lab6_flash_moe/README.md`). You can run it
+# from the start: a cell that needs a function you have not written yet says so, and the rest
+# carries on. Write the function, save, and run the cell again: every cell reloads your files.
+# Before you run a cell, guess what it will show.
 #
-# 本笔记本配合讲义使用，从头到尾随时可以运行：用到尚未完成的函数时，单元会给出提示并继续。
-# 写好函数并保存，再重新运行该单元即可：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
+# 本笔记本配合讲义使用，随时可以从头运行到尾：某个单元用到你还没有写的函数时，会说明并继续。
+# 写好函数，保存，再运行这个单元：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
 
 # %% set-up
 import math
@@ -39,10 +39,10 @@ def plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> to
 # %% [markdown]
 # ## 1. A softmax in one pass · 一遍算完的 softmax
 #
-# Scores come one by one; two numbers are kept. When a new maximum comes, the sum shrinks, because
-# everything in it is now measured from a higher point. Watch both.
+# Scores arrive one by one; only two numbers are kept. When a new maximum arrives, the sum shrinks,
+# because everything in it is now measured from a higher point. Watch both.
 #
-# 分数逐个到来，只保留两个数。出现新的最大值时，和会缩小，因为其中的一切都要从更高的点量起。
+# 分数逐个到来，只保留两个数。出现新的最大值时，和会缩小，因为其中的每一项都改用更高的基准。
 # 看看这两条线。
 
 # %%
@@ -61,10 +61,10 @@ with your_code("lab6") as mine:
     print(verdict(abs(float(maximum + total.log() - scores.logsumexp(dim=0))) < 1e-5))
 
 # %% [markdown]
-# The blocks may be cut anywhere: the same two numbers. A row that has seen nothing but hidden keys
+# Wherever the blocks are cut, the two numbers are the same. A row that has seen only masked scores
 # ends at minus infinity and 0, not at NaN.
 #
-# 块可以从任何地方切开：得到同样的两个数。只见过被屏蔽的键的行，结果是负无穷和 0，而不是 NaN。
+# 无论从哪里切块，得到的两个数都一样。一行如果只有被屏蔽的分数，结果是负无穷和 0，而不是 NaN。
 
 # %%
 with your_code("lab6") as mine:
@@ -79,11 +79,11 @@ with your_code("lab6") as mine:
 # %% [markdown]
 # ## 2. Tiles · 分块
 #
-# A causal table of 12 queries and 12 keys in tiles of 3 by 3. Dark: needs no mask. Middle: the
-# diagonal cuts it. White: nobody sees anything, so it is not computed at all.
+# A causal table of 12 queries and 12 keys in tiles of 3 by 3. Dark: needs no mask. Lighter: crossed
+# by the diagonal. White: nothing is visible, so it is not computed at all.
 #
-# 12 个查询、12 个键的因果表，分成 3×3 的块。深色：不需要掩码。中间色：对角线穿过。白色：
-# 谁也看不到任何东西，根本不计算。
+# 12 个查询、12 个键的因果表，分成 3×3 的块。深色：不需要掩码。浅色：被对角线穿过。白色：
+# 什么都看不到，根本不计算。
 
 # %%
 queries, keys = torch.arange(12)[:, None], torch.arange(12)
@@ -99,10 +99,10 @@ plt.ylabel("query")
 plt.show()
 
 # %% [markdown]
-# Your function, counted: floating point operations with and without causality. With many tiles it
+# The floating-point operations of your function, causal divided by not causal. With many tiles it
 # is little more than half.
 #
-# 数一数你的函数：有因果与无因果时的浮点运算次数。块越多，越接近一半。
+# 统计你的函数的浮点运算次数：因果时与非因果时之比。块越多，越接近一半。
 
 # %%
 with your_code("lab6") as mine:
@@ -127,12 +127,13 @@ with your_code("lab6") as mine:
     print(verdict(shares[16] < 0.62))
 
 # %% [markdown]
-# ## 3. The numbers do not know the tiles · 数值与分块无关
+# ## 3. The numbers do not depend on the tiles · 数值与分块无关
 #
-# 13 queries, 21 keys, shared kv heads: blocks from 1 to 24, that divide the lengths or do not. The
-# colour is how far the output is from the plain way.
+# 13 queries, 21 keys, shared kv heads; block sizes from 1 to 24, whether they divide the lengths or
+# not. The colour shows how far the output is from that of plain attention.
 #
-# 13 个查询、21 个键、共享键值头：块从 1 到 24，能整除或不能整除。颜色是输出与普通算法的差距。
+# 13 个查询、21 个键、共享键值头；块的大小从 1 到 24，有的能整除长度，有的不能。
+# 颜色表示输出与普通注意力的差距。
 
 # %%
 with your_code("lab6") as mine:
@@ -157,14 +158,13 @@ with your_code("lab6") as mine:
     print(verdict(bool(off.max() < 1e-4)))
 
 # %% [markdown]
-# ## 4. Live memory · 存活内存
+# ## 4. Peak memory · 峰值内存
 #
-# The most bytes that were alive at any moment of a call, arguments not counted. The table grows
-# with the square of the length, yours with the length. (Both axes are logarithmic: the slopes are 2
-# and 1.)
+# The peak bytes of a call, arguments not counted. The table grows with the square of the length,
+# yours with the length. (Both axes are logarithmic: the slopes are 2 and 1.)
 #
-# 一次调用中任意时刻存活字节数的最大值，不含参数。整张表随长度的平方增长，你的随长度增长。
-# （两轴均为对数：斜率分别是 2 和 1。）
+# 一次调用的峰值字节数，不含传入的参数。整张表随长度的平方增长，你的实现随长度增长。（两轴均为对数：
+# 斜率分别是 2 和 1。）
 
 # %%
 with your_code("lab6") as mine:
@@ -188,10 +188,10 @@ with your_code("lab6") as mine:
     print(verdict(growth["the whole table"] > 3.5 and growth["yours, blocks of 64"] < 2.2))
 
 # %% [markdown]
-# Larger blocks: fewer passes through Python and through the keys, more memory. On a GPU the block
-# is as large as fits into the fast memory on the chip.
+# Larger blocks mean fewer steps in Python and fewer passes over the keys, but more memory. On a
+# GPU, a block is as large as fits into the fast memory on the chip.
 #
-# 块越大，经过 Python 和读取键的次数越少，内存越多。在 GPU 上，
+# 块越大，Python 中的步数和读取键的次数越少，占用的内存越多。在 GPU 上，
 # 块的大小取决于片上高速存储能放下多少。
 
 # %%
@@ -214,10 +214,11 @@ with your_code("lab6") as mine:
 # %% [markdown]
 # ## 5. Routing · 路由
 #
-# 16 tokens, 8 experts, 2 per token. Left: what the router thinks of all experts. Right: what it
-# hands out; a row adds up to 1 with `norm_topk_prob`. A column is the work of one expert.
+# 16 tokens, 8 experts, 2 per token. Left: the router's probabilities for all experts. Right: the
+# weights it gives to the chosen ones, which add up to 1 in every row with `norm_topk_prob`. A
+# column is the work of one expert.
 #
-# 16 个 token、8 个专家，每个 token 用 2 个。左：路由器对所有专家的概率。右：它分出去的权重；
+# 16 个 token、8 个专家，每个 token 用 2 个。左：路由器对所有专家的概率。右：它给选中的专家的权重；
 # 开启 `norm_topk_prob` 时每行之和为 1。一列就是一个专家的工作。
 
 # %%
@@ -245,12 +246,12 @@ with your_code("lab6") as mine:
     )
 
 # %% [markdown]
-# ## 6. Who has how much to do · 各有多少工作
+# ## 6. How much work each expert has · 各个专家的工作量
 #
-# 400 tokens that resemble each other: some experts are crowded, others idle. An expert computes its
-# own tokens and no others, so the cost follows `top_k`, not the number of experts.
+# 400 similar tokens: some experts are crowded, others idle. An expert computes only its own tokens,
+# so the cost grows with `top_k`, not with the number of experts.
 #
-# 400 个彼此相似的 token：有的专家拥挤，有的空闲。专家只计算自己的 token，因此代价取决于 `top_k`，
+# 400 个彼此相似的 token：有的专家拥挤，有的空闲。专家只计算分给它的 token，因此开销取决于 `top_k`，
 # 而不是专家的个数。
 
 # %%
@@ -277,10 +278,10 @@ with your_code("lab6") as mine:
     print(verdict(abs(work[3] / work[0] - 8) < 0.5))
 
 # %% [markdown]
-# Hence two sizes of one model: what has to be stored, and what a token uses. Qwen3-30B-A3B has 128
+# So a model has two sizes: what has to be stored, and what a token uses. Qwen3-30B-A3B has 128
 # experts in each of 48 layers, 8 of them per token.
 #
-# 因此同一个模型有两个大小：要存储的，和一个 token 用到的。Qwen3-30B-A3B 的 48 层中，
+# 因此一个模型有两种大小：要存储的，和一个 token 用到的。Qwen3-30B-A3B 的 48 层中，
 # 每层有 128 个专家，每个 token 用 8 个。
 
 # %%
@@ -306,8 +307,8 @@ print(f"{start[0]:.2f} billion stored, {start[1]:.2f} billion used")
 # %% [markdown]
 # ## 7. Balance · 均衡
 #
-# All experts get the same to begin with; then a growing preference for expert 0. The loss is
-# `top_k` where all are used alike, and grows with the crowd.
+# At first all experts are equally popular; then expert 0 is preferred more and more. The loss is
+# `top_k` when all are used equally, and grows as expert 0 gets crowded.
 #
 # 起初各个专家机会均等，然后逐渐偏向 0 号专家。使用均匀时损失等于 `top_k`，越拥挤损失越大。
 
@@ -332,10 +333,10 @@ with your_code("lab6") as mine:
 # %% [markdown]
 # ## 8. And now? · 接下来
 #
-# These experiments are not the checks. The next cells run those on your saved files, and give a
-# hint for what is open; asked again, the hint says more.
+# These experiments are not the checks. The next cells run the checks on your saved files and give a
+# hint for what is still open; ask again, and the hint says more.
 #
-# 这些实验并不等于评分。下面的单元用你保存的文件运行检查，并对尚未完成的部分给出提示；再次运行，
+# 这些小实验不是检查。下面的单元用你保存的文件运行检查，并为还没有完成的部分给出提示；再次运行，
 # 提示会更详细。
 
 # %%

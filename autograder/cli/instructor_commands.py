@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     grade.add_argument("--roster", type=Path, metavar="CSV", help=listed)
     resume = "take what an earlier run has graded and what still holds, grade the rest"
     grade.add_argument("--resume", action="store_true", help=resume)
-    again = "grade everything anew into a folder that holds a class"
+    again = "grade everything again into a folder that holds a class"
     grade.add_argument("--again", action="store_true", help=again)
     only = (
         "grade the hand-in of this student (id, email or name) alone, keep the others (may be "
@@ -76,7 +76,7 @@ def add(commands: Commands) -> None:
     merge.add_argument("parts", type=Path, nargs="+", metavar="PART", help="graded parts")
     merge.add_argument("--roster", type=Path, metavar="CSV", help=listed)
     merge.add_argument("--overrides", type=Path, metavar="FILE", help=decided)
-    partial = "merge though shards are absent; their hand-ins are left out"
+    partial = "merge even if shards are missing; their hand-ins are left out"
     merge.add_argument("--partial", action="store_true", help=partial)
 
     text = "grade the numbers of written reports (my_report.md); a person reads the rest"
@@ -88,7 +88,7 @@ def add(commands: Commands) -> None:
     written.add_argument("--roster", type=Path, metavar="CSV", help=listed)
 
     report = commands["report"]
-    report.description = "write the reports of a class anew; without OUT fill in my_report.md"
+    report.description = "rewrite the reports of a class; without OUT, fill in my_report.md"
     text = "folder that grade has written: its reports are written anew, in another language, say"
     report.add_argument("out", type=Path, nargs="?", help=text)
     report.set_defaults(run=_report)
@@ -150,7 +150,7 @@ def add(commands: Commands) -> None:
     commands["test"].set_defaults(run=_test)
 
     doctor = commands["doctor"]
-    doctor.description = "try attacks on this machine and say what holds"
+    doctor.description = "try attacks on this machine and say which protections hold"
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
     doctor.set_defaults(run=_doctor)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from autograder.cli.commands import Commands
 
-_LIE = "where the files lie (default: the lab)"
-_NAMED = "only exercises or checks named so"
+_LIE = "where the files are (default: the lab)"
+_NAMED = "only exercises or checks whose names match"
 
 
 def add(commands: Commands) -> None:
@@ -21,18 +21,18 @@ def add(commands: Commands) -> None:
     text = "also write the results there, as JSON (with --lab)"
     test.add_argument("--json", type=Path, metavar="FILE", help=text)
 
-    text = "show what checks that passed have printed, too"
+    text = "also show what passing checks printed"
     test.add_argument("--prints", action="store_true", help=text)
 
-    text = "pack what is handed in, and say what the public checks give"
+    text = "pack your hand-in and run the public checks on it"
     submit = commands.add("submit", _submit, text)
     submit.add_argument("--id", default="", help="your student number")
     submit.add_argument("--name", default="", help="your name")
-    submit.add_argument("--force", action="store_true", help="pack although something is lacking")
+    submit.add_argument("--force", action="store_true", help="pack even if something is missing")
     submit.add_argument("--folder", type=Path, help=_LIE)
     submit.add_argument("--out", type=Path, help="folder for the zip (default: here)")
 
-    text = "check again whenever a file is saved, from a process that is warm"
+    text = "check again whenever a file is saved, in a process that stays warm"
     watch = commands.add("watch", _watch, text)
     watch.add_argument("-k", dest="match", default="", help=_NAMED)
     watch.add_argument("--folder", type=Path, help=_LIE)
@@ -43,41 +43,43 @@ def add(commands: Commands) -> None:
     hint.add_argument("--folder", type=Path, help=_LIE)
 
     debug = commands.add("debug", _debug, "run checks in this process, for breakpoints")
-    debug.add_argument("-k", dest="match", default="", help="only checks named so")
+    debug.add_argument("-k", dest="match", default="", help="only checks whose names match")
     debug.add_argument("--folder", type=Path, help=_LIE)
 
-    chat = commands.add("chat", _chat, "let the tiny checkpoint talk through your code")
+    chat = commands.add("chat", _chat, "let the tiny checkpoint write text with your code")
     prompt = os.environ.get("PROMPT") or "Call me"  # make hands it on unharmed so
     chat.add_argument("--prompt", default=prompt, help="text to continue")
-    text = "0: always the likeliest token; more: less likely ones, too"
+    text = "0: always the most likely token; higher: less likely ones too"
     chat.add_argument("--temperature", type=float, default=0.7, help=text)
-    chat.add_argument("--seed", type=int, default=0, help="of chance: equal ones, equal texts")
+    chat.add_argument(
+        "--seed", type=int, default=0, help="random seed: the same seed gives the same text"
+    )
     chat.add_argument("--tokens", type=int, default=120, help="how many tokens to add")
     chat.add_argument("--folder", type=Path, help=_LIE)
     chat.add_argument("--weights", type=Path, help="another checkpoint folder")
 
-    text = "take your files of one lab along into another"
+    text = "copy your files from one lab into another"
     carry = commands.add("carry", _carry, text, lab=None)
-    carry.add_argument("--from", dest="source", default="2", metavar="LAB", help="the lab done")
-    carry.add_argument("--to", default="4", metavar="LAB", help="the lab that goes on")
+    carry.add_argument("--from", dest="source", default="2", metavar="LAB", help="the finished lab")
+    carry.add_argument("--to", default="4", metavar="LAB", help="the lab to continue with")
     carry.add_argument("--force", action="store_true", help="overwrite files that were changed")
-    lie = "where your files of that lab lie (default: the lab)"
+    lie = "where your files of that lab are (default: the lab)"
     carry.add_argument("--from-folder", type=Path, help=lie)
-    carry.add_argument("--folder", type=Path, help="where they are to lie (default: the lab)")
+    carry.add_argument("--folder", type=Path, help="where to put them (default: the lab)")
 
-    commands.add("spot", _spot, "say what is wrong with claims of teaching material (ungraded)")
-    commands.add("review", _review, "what you missed comes back, five minutes a day", lab=None)
+    commands.add("spot", _spot, "say what is wrong with claims from teaching material (ungraded)")
+    commands.add("review", _review, "the claims you got wrong, again: five minutes a day", lab=None)
 
-    text = "begin a lab anew: its files as they were handed out; yours are kept beside"
+    text = "start a lab over with its original files; yours are kept"
     reset = commands.add("reset", _reset, text)
     reset.add_argument("-k", dest="match", default="", help="only this file")
     reset.add_argument("--folder", type=Path, help=_LIE)
 
-    text = "write your scores, machine and pictures into my_report.md; your words stay"
+    text = "write scores, machine and figures into my_report.md; your own words stay"
     filled = commands.add("report", report, text, lab="")
-    filled.add_argument("--folder", type=Path, help="where my_report.md lies (default: here)")
+    filled.add_argument("--folder", type=Path, help="where my_report.md is (default: here)")
 
-    commands.add("doctor", _doctor, "look whether this machine can run the labs")
+    commands.add("doctor", _doctor, "check whether this machine can run the labs")
 
 
 def _test(arguments: argparse.Namespace) -> int:

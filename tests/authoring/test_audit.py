@@ -217,8 +217,8 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (remove(HANDOUT), f"{HANDOUT} is absent; write it"),
     ],
     "Chinese pages are made of the English as it stands": [
-        (swap(HANDOUT, "shrink by $g$", "shrink"), "“Which query head reads which key/value head”"),
-        (swap(HANDOUT, "| speed $\\omega_i$ |", "| speed |"), "has other formulas than “TODO"),
+        (swap(HANDOUT, "$1/g$ (in", "(in"), "“Which query head reads which key/value head”"),
+        (swap(HANDOUT, "frequency $\\omega_i$ |", "frequency |"), "has other formulas than “TODO"),
         (swap(CHINESE_PAGE, "需要 5.06", "需要 5.6"), "lacks “5.06” and has “5.6”"),
         (swap(CHINESE_PAGE, "#### 掩码", "掩码"), "nothing tells “The mask”"),
         (add("README.md", "More.\n"), "README.zh-CN.md:"),

@@ -370,7 +370,7 @@ def test_a_mistake_that_was_named_comes_back_as_its_question_or_by_its_name(
 def test_a_day_has_no_more_than_it_says(
     state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "nothing was missed" in reviewed("", DAY, monkeypatch, capsys)
+    assert "nothing wrong so far" in reviewed("", DAY, monkeypatch, capsys)
     kept = Cards()
     kept.named(LAB.name, [replace(MISTAKE, id=str(n)) for n in range(20)], (), DAY)
     kept.put(Card("lab9_gone", "gone", tries=1).missed(DAY))

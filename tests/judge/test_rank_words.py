@@ -47,7 +47,7 @@ def lost(text: str, waiting: dict[int, str], **more: object) -> RankLost:
         ),
         (
             OutOfStep([], {0: SUM, 1: GATHER}),
-            f"rank 0 came to {SUM}, rank 1 to {GATHER} (a case)",
+            f"rank 0 called {SUM}, rank 1 called {GATHER} (a case)",
             f"rank 0 调用的是 {SUM}，rank 1 调用的是 {GATHER}",
             Outcome.FAILED,
         ),

@@ -123,7 +123,7 @@ def test_nothing_is_begun_and_that_is_said(
     monkeypatch.setattr(my_report, "begun", lambda lab: False)
     assert my_report.run("", tmp_path, "en") == 0
     text = (tmp_path / my_report.FILE).read_text(encoding="utf-8")
-    assert "No lab is begun yet." in text and "No pictures yet" in text
+    assert "No lab has been started yet." in text and "No figures yet" in text
     assert not (tmp_path / my_report.FIGURES).exists()
 
 

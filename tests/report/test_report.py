@@ -309,7 +309,7 @@ def test_a_message_of_another_release_is_said_to_be_so(language: str) -> None:
 @pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_what_a_person_decided_is_no_work_of_the_checks(make: Any, language: str) -> None:
     everything = {"en": "every check passed", "zh": "所有检查都已通过"}[language]
-    decided = {"en": "someone has decided points", "zh": "部分分数由人工决定"}[language]
+    decided = {"en": "someone has decided points", "zh": "部分分数已由人工决定"}[language]
     assert everything in make(CLASS, ALL_PASSED, language)
     for override, told in (
         (Override("w", "norm", 18, "copied", "Dr. Li"), "copied"),
