@@ -139,6 +139,7 @@ class Tokenizer:
         special_tokens: Sequence[str] = (),
         pattern: re.Pattern[str] = PATTERN,
     ) -> None:
+        # GIVEN
         self.vocab = vocab
         self.tokens = {number: token for token, number in vocab.items()}
         self.ranks = {pair: rank for rank, pair in enumerate(merges)}  # the lowest is made first
@@ -182,6 +183,7 @@ class StreamDecoder:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        # GIVEN
         self.tokenizer = tokenizer
         self.held = b""  # bytes of a character that is not whole yet
 

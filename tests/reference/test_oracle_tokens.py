@@ -34,7 +34,7 @@ QWEN = (
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|im_end|>!", "<s>"]
 TEXTS = (
-    "The whale, the whale! Don't you SEE'Re 1851 whales?  \n\n\tYes: naïve cafés, ½ of ²them_all.\n",
+    "The whale, the whale! Don't you SEE'Re 1851 whales?  \n\n\tYes: naïve cafés, ½ of ²them_all\n",
     "鲸鱼与老人在海上，海鸥飞过。三只船，12 个人，Ⅷ 章。 ",
     "👩‍👩‍👧 family 🏳️‍🌈 e\u0301 is é; a\u0308o\u0308 🐋🐋🐋 नमस्ते สวัสดี \u200d",
     "def mean(xs):\n    return sum(xs) / len(xs)  # aaaa aaaaa aaa\n\n\n",
