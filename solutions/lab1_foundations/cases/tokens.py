@@ -69,7 +69,8 @@ def _cut(text: str, special: Sequence[str], en: str, zh: str) -> Draft:
 @recipe()
 def cut_plain(draw: Draw) -> Draft:
     word = draw_word(draw)
-    text = f"{prose(draw, 6)}  {word}'s  {draw.integer(1000, 9999)}\n\n\t{word.title()}_{word}!? \n{word} "
+    text = f"{prose(draw, 6)}  {word}'s  {draw.integer(1000, 9999)}"
+    text += f"\n\n\t{word.title()}_{word}!? \n{word} "
     return _cut(text, (), "words, numbers, spaces", "单词、数字与空格")
 
 
