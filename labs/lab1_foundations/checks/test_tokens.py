@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autograder.checks.contracts import checks
 from autograder.checks.expect import OUTPUT, Literal, cases, expect_items, reject
 from autograder.course.records import Text
@@ -35,7 +37,8 @@ def test_pieces_runs(student: Student, case: Case) -> None:
         tokens = [as_bytes(token) for token in case["tokens"]]
         pair = Literal(as_pair(case["pair"]))
         value = student.call("tokens.merge_pair", Literal(tokens), pair).value
-        kind, whole, what = bytes, b"".join(tokens), TOKENS
+        kind: type[bytes] | type[str] = bytes
+        whole, what = b"".join(tokens), TOKENS
     else:
         value = student.call("tokens.pre_tokenize", case["text"]).value
         kind, whole, what = str, case["text"], PIECES
@@ -162,7 +165,9 @@ def test_decode_runs(student: Student, case: Case) -> None:
     能运行，返回文本；没有编号时返回空文本。
     """
     made = tokenizer(student, case)
-    some, none = (student.call(made, ids, method="decode") for ids in (case["ids"], []))
+    some, none = (
+        student.call(made, ids, method="decode") for ids in (list(case["ids"]), list[int]())
+    )
     if not isinstance(some.value, str) or not some.value:
         raise reject(some.value, A_TEXT, case)
     expect_text(none, "", case, Text("the text of no ids", "没有编号时的文本"))
@@ -246,7 +251,7 @@ def test_stream_rest(student: Student, case: Case) -> None:
 )
 def _expect_chat(student: Student, case: Case, prompt: bool) -> None:
     wanted = case["prompted" if prompt else "plain"]
-    keyword = {"add_generation_prompt": True} if prompt else {}
+    keyword: dict[str, Any] = {"add_generation_prompt": True} if prompt else {}
     result = student.call("tokens.apply_chat_template", case["messages"], echo=True, **keyword)
     value, (after,), _ = expect_items(result, 3, case, OUTPUT)
     expect_text(value, wanted, case)

@@ -38,7 +38,7 @@ def _letters(draw: Draw, letters: Sequence[str], count: int) -> list[bytes]:
 
 def _merging(draw: Draw, tokens: list[bytes], pair: Pair, en: str, zh: str) -> Draft:
     about = Text(f"{en}{len(tokens)} tokens", f"{zh}{len(tokens)} 个 token")
-    values = {"tokens": text_of(tokens), "pair": text_of(pair)}
+    values: dict[str, Any] = {"tokens": text_of(tokens), "pair": text_of(pair)}
     return draft(about, **values, merged=text_of(oracle.merged(tokens, pair)))
 
 
@@ -97,7 +97,7 @@ def cut_special(draw: Draw) -> Draft:
 def _trained(text: str, size: int, special: Sequence[str], en: str, zh: str) -> Draft:
     vocab, merges = oracle.train(text, size, special)
     about = Text(f"{en}, vocabulary of {size}", f"{zh}，词表大小 {size}")
-    values = {"text": text, "size": size, "special": list(special)}
+    values: dict[str, Any] = {"text": text, "size": size, "special": list(special)}
     return draft(about, **values, merges=pairs_of(merges), vocab=text_of(list(vocab)))
 
 
@@ -217,7 +217,11 @@ def _encoded(
 ) -> Draft:
     ids = oracle.encode(text, {t: n for n, t in enumerate(vocab)}, merges, special)
     about = Text(f"{en}, {len(text)} characters", f"{zh}，{len(text)} 个字符")
-    values = {"vocab": text_of(vocab), "merges": pairs_of(merges), "special": list(special)}
+    values: dict[str, Any] = {
+        "vocab": text_of(vocab),
+        "merges": pairs_of(merges),
+        "special": list(special),
+    }
     return draft(about, **values, text=text, ids=ids)
 
 
@@ -310,7 +314,7 @@ def _decoded(draw: Draw, tokens: Sequence[bytes], vocab: list[bytes], en: str, z
     ids = [numbers[token] for token in tokens]
     text = oracle.decode(ids, numbers)
     about = Text(f"{en}, {len(ids)} tokens", f"{zh}，{len(ids)} 个 token")
-    values = {"vocab": text_of(vocab), "merges": [], "special": list(SPECIAL)}
+    values: dict[str, Any] = {"vocab": text_of(vocab), "merges": [], "special": list(SPECIAL)}
     return draft(about, **values, ids=ids, text=text, shown=oracle.streamed(tokens))
 
 
@@ -431,7 +435,7 @@ def _chat(draw: Draw, roles: str, en: str, zh: str, *, thought: bool = False) ->
         messages.append({"role": names[role], "content": text})
     if thought:  # of others nothing is left out
         messages[-1]["content"] += " </think>?"
-    texts = {
+    texts: dict[str, Any] = {
         name: oracle.chat(messages, prompt=prompt)
         for name, prompt in {"plain": False, "prompted": True}.items()
     }
