@@ -25,6 +25,7 @@ from autograder.sandbox.student import (
     Folder,
     GivenConfig,
     Handle,
+    Literal,
     Named,
     Other,
     Result,
@@ -65,7 +66,7 @@ def _text(value: Any) -> Text:
         return Text(f"a {kind} of {count}", f"含 {count} 项的 {kind}")
     if isinstance(value, Other):
         return _other(value.description[:120])
-    if value is None or isinstance(value, (int, float, str)):
+    if value is None or isinstance(value, (int, float, str, bytes)):
         return Text(repr(value)[:120], repr(value)[:120])
     return Text(type(value).__name__, type(value).__name__)
 
@@ -79,7 +80,7 @@ def _other(english: str) -> Text:
 
 
 __all__ = [
-    "OUTPUT", "Case", "CheckFailed", "Dtype", "Folder", "Handle", "Limit", "Named",
+    "OUTPUT", "Case", "CheckFailed", "Dtype", "Folder", "Handle", "Limit", "Literal", "Named",
     "NotCounted", "Result", "Student", "StudentError", "Tensor", "behaviour", "cases", "config",
     "expect_close", "expect_dtype", "expect_error", "expect_items", "expect_keys",
     "expect_most", "expect_parameter", "expect_same", "expect_shape", "expect_tensor",

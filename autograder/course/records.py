@@ -132,6 +132,8 @@ FAMILIES = (
     "tensor parallel",
     "memory",
     "routing",
+    "tokenizer",
+    "embedding",
 )
 
 

@@ -6,6 +6,7 @@ every fingerprint.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,8 +146,15 @@ def _form(value: Any) -> str:
         sides = ",".join(map(str, value.shape))
         return f"{value.dtype}[{sides}]" + (f" {NOT_FINITE}{DETAIL}{broken}" if broken else "")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return repr(value)[:80] if not isinstance(value, Other) else str(value)[:80]
+        return str(value)[:80] if isinstance(value, Other) else _shortened(repr(value))
     return "number"
+
+
+def _shortened(text: str) -> str:
+    """Its beginning; of what is left out, what tells it from another end."""
+    if len(text) <= 80:
+        return text
+    return f"{text[:70]} {hashlib.sha256(text.encode()).hexdigest()[:9]}"
 
 
 def _weight(dtype: str) -> float:

@@ -43,6 +43,16 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Literal:
+    """Plain data as an argument that arrives as it is: bytes, tuples, sets, any keys of a dict.
+
+    Lists and dicts need no such wrapper; only their tuples arrive as lists, and their keys as text.
+    """
+
+    value: Any
+
+
+@dataclass(frozen=True)
 class Folder:
     """A folder that ``lab.toml`` lists; student code receives a path where it can read it."""
 
@@ -124,6 +134,8 @@ def decode(tree: Any, arrays: dict[str, Tensor]) -> Any:
             return tuple(decode(item, arrays) for item in tree["$tuple"])
         if "$list" in tree:
             return [decode(item, arrays) for item in tree["$list"]]
+        if "$bytes" in tree:
+            return _bytes(tree["$bytes"])
         if "$dict" in tree:
             return {str(key): decode(item, arrays) for key, item in tree["$dict"]}
         return Other(str(tree.get("$other"))[:MAX_TEXT])
@@ -133,6 +145,13 @@ def decode(tree: Any, arrays: dict[str, Tensor]) -> Any:
 
 
 _SCALARS = (int, float, str, bool, type(None))
+
+
+def _bytes(digits: Any) -> bytes | Other:
+    try:
+        return bytes.fromhex(digits)[:MAX_TEXT]
+    except (TypeError, ValueError):
+        return Other("bytes")
 
 
 def _operators(parts: list[Any]) -> list[str]:
@@ -159,7 +178,11 @@ class Result:
 
     @property
     def value(self) -> Any:
-        """Tensors (:class:`Tensor`), scalars, strings, tuples, lists, dicts, or `Other`."""
+        """Tensors (:class:`Tensor`), scalars, text, bytes, tuples, lists, dicts, or `Other`.
+
+        Texts and bytes come without what is beyond 400 of them; keys of dicts that are no text
+        come as their ``repr``.
+        """
         if not self._ready:
             self._student.flush()
         if not self._ready:
@@ -399,6 +422,8 @@ class Student:
             return {"$dtype": value.name}
         if kind is Named:
             return {"$named": value.path}
+        if kind is Literal:
+            return {"$literal": repr(value.value)}
         if kind is Folder:
             return {"$folder": value.path}
         if kind is np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,8 @@ from autograder.wire.messages import Tensor
 from autograder.worker import loader
 
 MAX_NUMEL = 1 << 24
-MAX_TEXT = 500
+MAX_TEXT = 500  # characters, or bytes
+MAX_ITEMS = 1024  # of a list or dict; the whole reply has a bound of its own
 MAX_DEPTH = 6
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _DTYPES = {
@@ -71,6 +73,8 @@ def decode(
             return loader.path_of(tree["$folder"])
         if "$config" in tree:
             return config(**tree["$config"])
+        if "$literal" in tree:
+            return ast.literal_eval(tree["$literal"])
         if "$dtype" in tree:
             return _DTYPES[tree["$dtype"]]
         return {key: decode(item, tensors, handle, named, config) for key, item in tree.items()}
@@ -87,14 +91,16 @@ def encode(value: Any, add: Callable[[Tensor], str], depth: int = 0) -> Any:
         return value if abs(value) < 1 << 62 else {"$other": "a number beyond 64 bits"}
     if type(value) is str:
         return value[:MAX_TEXT]
+    if type(value) is bytes:
+        return {"$bytes": value[:MAX_TEXT].hex()}
     if isinstance(value, np.generic):
         return encode(value.item(), add, depth)
     if isinstance(value, torch.Tensor):
         problem = _tensor_problem(value)
         return {"$other": problem} if problem else {"$t": add(from_torch(value))}
-    if depth < MAX_DEPTH and type(value) is dict and len(value) <= 256:
+    if depth < MAX_DEPTH and type(value) is dict and len(value) <= MAX_ITEMS:
         return {"$dict": [[str(k)[:MAX_TEXT], encode(v, add, depth + 1)] for k, v in value.items()]}
-    if depth < MAX_DEPTH and isinstance(value, (list, tuple)) and len(value) <= 256:
+    if depth < MAX_DEPTH and isinstance(value, (list, tuple)) and len(value) <= MAX_ITEMS:
         kind = "$list" if isinstance(value, list) else "$tuple"
         return {kind: [encode(item, add, depth + 1) for item in value]}
     return {"$other": f"a {type(value).__name__}"[:MAX_TEXT]}

@@ -1,4 +1,4 @@
-"""The gradient of what a function returns, for checks: they call everything without gradients."""
+"""Gradients of what functions and modules return, for checks: they call all without gradients."""
 
 from __future__ import annotations
 
@@ -27,3 +27,23 @@ def gradient_of(
             return torch.zeros_like(tensors[0])
         (slope,) = torch.autograd.grad(result, leaves[:1], allow_unused=True)
     return torch.zeros_like(tensors[0]) if slope is None else slope
+
+
+def parameter_gradient(module: torch.nn.Module, name: str, *arguments: object) -> torch.Tensor:
+    """The gradient of the sum of what a module returns, at one of its parameters.
+
+    Args:
+        module: called with the arguments.
+        name: of a parameter.
+        arguments: whatever the module takes.
+
+    Returns:
+        A tensor like the parameter; zeros where the result does not depend on it.
+    """
+    leaf = module.get_parameter(name)
+    with torch.enable_grad():
+        result = module(*arguments).sum()
+        if not result.requires_grad:
+            return torch.zeros_like(leaf)
+        (slope,) = torch.autograd.grad(result, [leaf], allow_unused=True)
+    return torch.zeros_like(leaf) if slope is None else slope

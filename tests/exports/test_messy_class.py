@@ -32,7 +32,7 @@ STYLE = {
 }
 LAB1 = {
     name: (ROOT / "solutions/lab1_foundations" / name).read_bytes()
-    for name in ("attention.py", "mlp.py")
+    for name in ("attention.py", "mlp.py", "tokens.py")
 }
 ATTENTION, MLP = RIGHT["attention.py"], RIGHT["mlp.py"]
 

@@ -1,4 +1,4 @@
-"""Lab 1 gives nothing: what the course gives elsewhere would be an answer here."""
+"""Lab 1 gives no norm: what the course gives elsewhere would be an answer here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def graded() -> dict[str, dict[str, Outcome]]:
                 assert message is not None
                 told = render(message, "en")
                 assert (
-                    "You can use torch, einops, the standard library, and your own files." in told
+                    "the standard library, labs.given.gradient, labs.given.tokenizer, and" in told
                 )
     return found
 

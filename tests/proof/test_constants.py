@@ -1,4 +1,4 @@
-"""Answers of the right shape and dtype that hold one number everywhere earn none of the maths."""
+"""Answers of the right form that hold one number everywhere, or no text, earn none of the maths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.proof.subject import Subject, each_lab
 
 # What says nothing about values: shapes, dtypes, names, counts, errors, what is kept and loaded.
 FORM = {"shape", "dtype and contract", "accounting", "KV cache", "loading", "tensor parallel"}
+ANSWERS = ("forward", "update", "encode", "decode", "push", "finish")  # methods that answer
 WRAPPER = """
 
 import torch as _torch
@@ -17,7 +18,13 @@ import torch as _torch
 def _emptied(value):
     if isinstance(value, _torch.Tensor):
         return _torch.full_like(value, {number} if value.is_floating_point() else 0)
-    return tuple(map(_emptied, value)) if isinstance(value, tuple) else value
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_emptied, value))
+    if isinstance(value, dict):
+        return dict.fromkeys(value, 0)
+    if isinstance(value, (str, bytes)):
+        return value[:0]
+    return 0 if type(value) is int else value
 
 
 def _wrapped(function):
@@ -34,7 +41,7 @@ def emptied(text: str, number: float) -> str:
             names.append(node.name)
         elif isinstance(node, ast.ClassDef):
             methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-            names += [f"{node.name}.{name}" for name in ("forward", "update") if name in methods]
+            names += [f"{node.name}.{name}" for name in ANSWERS if name in methods]
     return text + WRAPPER.format(number=number) + "\n".join(f"{n} = _wrapped({n})" for n in names)
 
 

@@ -15,7 +15,7 @@ import torch
 
 from autograder.checks.expect import config
 from autograder.sandbox.links import StudentError, WorkerLost
-from autograder.sandbox.student import Other, Student
+from autograder.sandbox.student import MAX_TEXT, Literal, Other, Student, decode
 from autograder.sandbox.transport import Reply
 from autograder.wire.messages import Tensor, pack, unpack
 from autograder.worker.session import Session
@@ -84,6 +84,24 @@ def test_data_and_tensors_come_back_in_their_form(hand_in: Maker) -> None:
     assert rest == [None, 1.5, "x", True] and isinstance(value["k"], tuple)
 
 
+def test_bytes_and_keys_come_back_as_they_are_or_as_their_repr(hand_in: Maker) -> None:
+    student = hand_in("def f(n): return [b'\\xff' * n, {b'a': 1, 2: b''}, list(range(900))]")
+    short, pairs, many = student.call("code.f", 3).value
+    assert (short, pairs, many) == (b"\xff" * 3, {"b'a'": 1, "2": b""}, list(range(900)))
+    assert len(student.call("code.f", 900).value[0]) == MAX_TEXT
+
+
+def test_a_literal_arrives_as_it_is(hand_in: Maker) -> None:
+    student = hand_in("def f(v): return [repr(v), type(v).__name__]")
+    for value in ({b"a": 1, (2, 3): {"x"}}, [(b"\xff", b"e"), "–"], ()):
+        assert student.call("code.f", Literal(value)).value == [repr(value), type(value).__name__]
+
+
+@pytest.mark.parametrize("raw", [{"$bytes": "f"}, {"$bytes": 3}, {"$bytes": ["ff"]}])
+def test_what_is_no_bytes_becomes_none(raw: Any) -> None:
+    assert isinstance(decode(raw, {}), Other)
+
+
 def test_a_config_arrives_as_the_given_class(hand_in: Maker) -> None:
     student = hand_in("def f(c): return [type(c).__name__, c.head_dim, c.rope_theta]")
     assert student.call("code.f", config(SIZES)).value == ["Qwen3Config", 2, 1e6]
@@ -104,8 +122,8 @@ OTHERS = {
     "an object equal to all": "class E:\n def __eq__(self, o): return True\ndef f(): return E()",
     "a dict subclass": "class D(dict): pass\ndef f(): return D(a=1)",
     "a generator": "def f(): return (n for n in range(3))",
-    "bytes": "def f(): return b'passed'",
-    "a long list": "def f(): return list(range(300))",
+    "a bytearray": "def f(): return bytearray(b'passed')",
+    "a long list": "def f(): return list(range(2000))",
     "a quantised tensor": "def f(): return torch.quantize_per_tensor("
     "torch.ones(2), 0.1, 0, torch.qint8)",
 }

@@ -6,8 +6,17 @@ mistakes: where a query *looks something up*, its best key leads so far that nei
 nor the kind of softmax matters; where keys are zero, it averages what it may see.
 """
 
-from . import attention, attention_probes, feed_forward, multi_head, norms, softmax
+from . import (
+    attention,
+    attention_probes,
+    feed_forward,
+    multi_head,
+    norms,
+    softmax,
+    tokens,
+    vectors,
+)
 
-PARTS = (softmax, attention, attention_probes, multi_head, norms, feed_forward)
+PARTS = (softmax, attention, attention_probes, multi_head, norms, feed_forward, tokens, vectors)
 
 __all__ = ["PARTS"]

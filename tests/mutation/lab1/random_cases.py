@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from tests.mutation.dice import Dice
+from tests.mutation.lab1 import texts
 from tests.mutation.lab1.calls import (
     any_dtype,
     any_mask,
@@ -39,6 +40,7 @@ def answers(modules: Mapping[str, ModuleType], number: int) -> dict[str, Any]:
             **_norm(mlp.LayerNorm, "layer norm", dice, number),
             **_norm(mlp.RMSNorm, "rms norm", dice, number),
             **_feed_forward(mlp, dice),
+            **texts.answers(modules["tokens"], dice),
         }
 
 

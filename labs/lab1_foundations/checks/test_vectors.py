@@ -1,0 +1,81 @@
+"""Checks of ``Embedding`` and ``sinusoidal_positions``."""
+
+from __future__ import annotations
+
+from autograder.checks.contracts import checks
+from autograder.checks.expect import (
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_parameter,
+    expect_tensor,
+    expect_unchanged,
+)
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from labs.lab1_foundations.checks.token_calls import expect_list
+
+NAME = "tokens.Embedding"
+IDS = Text("the ids", "编号")
+
+
+@cases("embedding_lookup")
+def test_embedding_lookup(student: Student, case: Case) -> None:
+    """It takes the rows that are asked for, of padding too, and no other row matters.
+
+    取出所要的行（padding 也一样），其他行没有影响。
+    """
+    plain = student.new(NAME, *case["sizes"], weights=case.weights)
+    padded = student.new(NAME, *case["sizes"], padding_idx=case["padding"], weights=case.weights)
+    narrow = student.new(NAME, *case["sizes"], weights=case.weights, dtype="bfloat16")
+    result = student.call(plain, case["ids"], echo=True)
+    other, half = padded(case["ids"]), narrow(case["ids"])
+    value, (after,), _ = expect_items(result, 3, case)
+    expect_close(value, case["y"], case)
+    expect_unchanged(after, case["ids"], case, IDS)
+    expect_close(
+        other, case["y"], case, Text("the output with padding_idx", "有 padding_idx 时的输出")
+    )
+    expect_dtype(half, "bfloat16", case)
+
+
+@cases("embedding_padding")
+def test_embedding_padding(student: Student, case: Case) -> None:
+    """The row of padding begins as zeros and gets no gradient.
+
+    padding 行初始为零，且没有梯度。
+    """
+    sizes, padding = case["sizes"], case["padding"]
+    new = student.new(NAME, *sizes, padding_idx=padding)
+    table = student.new("builtins.getattr", new, "weight")
+    filled = student.call("torch.count_nonzero", table, 1)
+    held = student.new(NAME, *sizes, padding_idx=padding, weights=case.weights)
+    slope = student.call("labs.given.gradient.parameter_gradient", held, "weight", case["ids"])
+    counts = expect_tensor(filled, case).array.tolist()
+    rows, dim = sizes
+    want = [0 if row == padding else dim for row in range(rows)]
+    numbers = Text(
+        "how many numbers of each row of a new table are not 0",
+        "新建的表中各行非零数的个数",
+    )
+    expect_list(counts, want, case, numbers)
+    what = Text("the gradient of the table, of the sum of what comes out,", "输出之和对表的梯度")
+    expect_close(slope, case["slope"], case, what)
+    expect_parameter(student, new, "weight", case)
+
+
+@checks("""
+    test_positions_runs: positions_first
+        It runs: float32 [length, dim], and place 0 has sine 0 and cosine 1.
+        能运行：float32 [length, dim]，位置 0 的正弦为 0，余弦为 1。
+
+    test_positions_values: positions_table
+        Sines and cosines by turns, each pair slower than the one before.
+        正弦与余弦交替，每一对都比前一对更慢。
+    """)
+def _expect_positions(student: Student, case: Case) -> None:
+    result = student.call("tokens.sinusoidal_positions", case["length"], case["dim"])
+    expect_dtype(result, "float32", case)
+    expect_close(result, case["y"], case)
