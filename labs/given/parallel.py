@@ -244,8 +244,12 @@ def loaded(
 
 
 def parameters_of(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The parameters of a model by name; one that has two names comes once."""
-    return dict(model.named_parameters())
+    """The parameters of a model by name; one that has two goes by that of the embedding."""
+    named: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        earlier, _ = named.get(id(parameter), ("", parameter))
+        named[id(parameter)] = max(name, earlier), parameter
+    return dict(named.values())
 
 
 def named_state(model: nn.Module) -> list[str]:

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub f26738e7a799): fill in the TODOs.
+# Generated from the course's sources (stub 1a22ae3b6979): fill in the TODOs.
 """Lab 5, part 3: the model of an engine, whole, its vocabulary split over the ranks.
 
 Fill in every TODO. Nothing here imports ``attention.py`` or ``mlp.py``: what a model is built from
@@ -65,6 +65,11 @@ class ParallelLMHead(VocabParallelEmbedding):
 
     Parameter and loader are those of :class:`VocabParallelEmbedding`; there is no bias.
     """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
+        """Make the weight of this rank; ``num_embeddings`` is that of all ranks."""
+        # TODO lab5.lm_head: The head
+        raise NotImplementedError("TODO lab5.lm_head: to be written")
 
     def forward(self, hidden_states: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
         """Score what may follow the last token of every sequence: one collective call.
@@ -203,19 +208,19 @@ class Qwen3ForCausalLM(nn.Module):
         With ``tie_word_embeddings`` head and embedding share one parameter: the very same, no copy.
         """
         super().__init__()
-        # TODO lab5.causal_lm: Hidden states and logits, apart
+        # TODO lab5.causal_lm: States, logits, and a whole checkpoint
         raise NotImplementedError("TODO lab5.causal_lm: to be written")
 
     def forward(
         self, input_ids: torch.Tensor, positions: torch.Tensor, cu_seqlens: torch.Tensor
     ) -> torch.Tensor:
         """Give hidden states ``[tokens, hidden_size]``; arguments as for :class:`Qwen3Model`."""
-        # TODO lab5.causal_lm: Hidden states and logits, apart
+        # TODO lab5.causal_lm: States, logits, and a whole checkpoint
         raise NotImplementedError("TODO lab5.causal_lm: to be written")
 
     def compute_logits(self, hidden_states: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
         """Score what may follow each sequence: ``[sequences, vocab_size]``, see the head."""
-        # TODO lab5.causal_lm: Hidden states and logits, apart
+        # TODO lab5.causal_lm: States, logits, and a whole checkpoint
         raise NotImplementedError("TODO lab5.causal_lm: to be written")
 
     def load_weights(self, hf_tensors: Mapping[str, torch.Tensor]) -> None:
@@ -232,5 +237,5 @@ class Qwen3ForCausalLM(nn.Module):
             ValueError: a parameter, or a part of a packed one, was given no tensor; the text holds
                 the name of the parameter.
         """
-        # TODO lab5.checkpoint: A whole checkpoint, and the whole model
-        raise NotImplementedError("TODO lab5.checkpoint: to be written")
+        # TODO lab5.causal_lm: States, logits, and a whole checkpoint
+        raise NotImplementedError("TODO lab5.causal_lm: to be written")

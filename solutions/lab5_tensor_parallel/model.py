@@ -79,6 +79,12 @@ class ParallelLMHead(VocabParallelEmbedding):
     Parameter and loader are those of :class:`VocabParallelEmbedding`; there is no bias.
     """
 
+    def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
+        """Make the weight of this rank; ``num_embeddings`` is that of all ranks."""
+        # BEGIN SOLUTION lab5.lm_head
+        super().__init__(num_embeddings, embedding_dim)
+        # END SOLUTION
+
     def forward(self, hidden_states: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
         """Score what may follow the last token of every sequence: one collective call.
 
@@ -303,7 +309,7 @@ class Qwen3ForCausalLM(nn.Module):
             ValueError: a parameter, or a part of a packed one, was given no tensor; the text holds
                 the name of the parameter.
         """
-        # BEGIN SOLUTION lab5.checkpoint
+        # BEGIN SOLUTION lab5.causal_lm
         parameters = dict(self.named_parameters())
         shards: dict[str, set[str | int]] = {}
         for packed, shard_id in self.packed_modules_mapping.values():
