@@ -219,8 +219,8 @@ def with_heads_for(
             columns = (new - old) * size * group
             tensor = torch.cat((tensor, tensor.new_zeros(tensor.shape[0], columns)), dim=1)
         grown[name] = tensor
-    heads = {"num_attention_heads": new * group, "num_key_value_heads": new}
-    return replace(config, **heads), grown
+    made = replace(config, num_attention_heads=new * group, num_key_value_heads=new)
+    return made, grown
 
 
 def loaded(

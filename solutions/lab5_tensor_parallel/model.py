@@ -85,7 +85,9 @@ class ParallelLMHead(VocabParallelEmbedding):
         super().__init__(num_embeddings, embedding_dim)
         # END SOLUTION
 
-    def forward(self, hidden_states: torch.Tensor, cu_seqlens: torch.Tensor) -> torch.Tensor:
+    def forward(  # type: ignore[override]
+        self, hidden_states: torch.Tensor, cu_seqlens: torch.Tensor
+    ) -> torch.Tensor:
         """Score what may follow the last token of every sequence: one collective call.
 
         Args:
@@ -169,9 +171,8 @@ class RotaryEmbedding(nn.Module):
         if kind != "yarn":
             raise ValueError(f"rope_scaling of type {kind}: only yarn is known")
         self.frequencies = yarn_frequencies(head_dim, theta, rope_scaling)
-        self.factor = rope_scaling.get("attention_factor")
-        if self.factor is None:
-            self.factor = 0.1 * math.log(rope_scaling["factor"]) + 1
+        given = rope_scaling.get("attention_factor")
+        self.factor = 0.1 * math.log(rope_scaling["factor"]) + 1 if given is None else given
         # END SOLUTION
 
     def forward(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -328,7 +329,7 @@ class Qwen3ForCausalLM(nn.Module):
                 raise KeyError(f"no parameter for {name}")
             param = parameters[target]
             if shard_id != "":
-                param.weight_loader(param, tensor, shard_id)
+                param.weight_loader(param, tensor, shard_id)  # type: ignore[attr-defined]
             elif hasattr(param, "weight_loader"):
                 param.weight_loader(param, tensor)
             else:

@@ -57,8 +57,8 @@ def frequencies(head_dim: int, theta: float, scaling: Scaling) -> Tensor:
 
     low = max(0, math.floor(pair_of(scaling.get("beta_fast", 32))))
     high = min(head_dim - 1, math.ceil(pair_of(scaling.get("beta_slow", 1))))
-    high = high + 0.001 if high == low else high
-    ramp = ((torch.arange(head_dim // 2).float() - low) / (high - low)).clamp(0, 1)
+    length = high - low or 0.001
+    ramp = ((torch.arange(head_dim // 2).float() - low) / length).clamp(0, 1)
     return plain / factor * ramp + plain * (1 - ramp)
 
 
@@ -89,8 +89,8 @@ def attention(
 ) -> Tensor:
     """Attention of unsharded weights on flat tokens, float64 ``[tokens, hidden]``."""
     q, k, v = (
-        (hidden.double() @ weights[f"{name}_proj.weight"].double().T).unflatten(
-            -1, (-1, config.head_dim)
+        (hidden.double() @ weights[f"{name}_proj.weight"].double().T).view(
+            len(hidden), -1, config.head_dim
         )
         for name in "qkv"
     )
@@ -175,7 +175,8 @@ def standing_state(config: Qwen3Config, weights: Weights) -> dict[str, Tensor]:
             parameters[target].data.copy_(tensor)
         else:
             shards = () if shard is None else (shard,)
-            parameters[target].weight_loader(parameters[target], tensor, *shards)
+            load: Any = parameters[target].weight_loader  # type: ignore[attr-defined]
+            load(parameters[target], tensor, *shards)
     return found | {name: p.detach().clone() for name, p in parameters.items()}
 
 

@@ -125,7 +125,8 @@ def _lm(student: Student, case: Case) -> Handle:
 
 
 def _last(case: Case) -> Tensor:
-    return case[f"y{_depth(case)}"]
+    last: Tensor = case[f"y{_depth(case)}"]
+    return last
 
 
 @cases("lm_untied")
