@@ -158,7 +158,7 @@ def test_lm_states(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_lm_logits: lm_untied lm_tied
+    test_lm_logits: lm_scored lm_tied
         compute_logits scores with a head of its own, or with the embedding where that is tied.
         compute_logits 用独立的输出头打分；共享时用词嵌入打分。
     """)

@@ -43,7 +43,7 @@ def _on_ranks(group: Group, case: Case, path: str) -> RankHandle:
     return group.new(path, *case["sizes"], weights=held, dtype=case.values["dtype"])
 
 
-@cases("embedding")
+@cases("embedding_alone")
 def test_embedding_runs(student: Student, case: Case) -> None:
     """On one rank it is a plain embedding, [tokens, hidden].
 
@@ -53,7 +53,7 @@ def test_embedding_runs(student: Student, case: Case) -> None:
     expect_shape(result, case["y"].shape, case)
 
 
-@cases("embedding")
+@cases("embedding_alone")
 def test_embedding_parity(student: Student, case: Case) -> None:
     """One parameter, weight: every token gets its row.
 

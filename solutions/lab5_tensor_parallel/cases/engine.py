@@ -117,6 +117,13 @@ def lm_untied(draw: Draw) -> Draft:
 
 
 @recipe()
+def lm_scored(draw: Draw) -> Draft:
+    """The same for the head, which is given the hidden states."""
+    en, zh = "a head of its own, stand-ins: ", "独立的输出头，使用替身："
+    return _standing(draw, 1, en, zh, tie_word_embeddings=False)
+
+
+@recipe()
 def lm_tied(draw: Draw) -> Draft:
     return _standing(draw, 1, "tied, stand-ins: ", "共享输出头，使用替身：")
 

@@ -57,6 +57,12 @@ def _embedding(
 
 
 @recipe()
+def embedding_alone(draw: Draw) -> Draft:
+    """For one rank, which is given the whole weight."""
+    return _embedding(draw)
+
+
+@recipe()
 def embedding(draw: Draw) -> Draft:
     return _embedding(draw)
 
