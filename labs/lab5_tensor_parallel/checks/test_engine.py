@@ -227,9 +227,13 @@ def test_checkpoint_unknown(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_checkpoint_refuses: checkpoint_without_norm checkpoint_without_head checkpoint_without_part
-        A parameter that no tensor fills, wholly or in part, raises ValueError with its name.
-        没有张量填充（或只填充了一部分）的参数应引发 ValueError，并给出其名称。
+    test_checkpoint_refuses: checkpoint_without_norm checkpoint_without_head
+        A parameter that no tensor fills raises ValueError with its name.
+        没有张量填充的参数应引发 ValueError，并给出其名称。
+
+    test_checkpoint_part: checkpoint_without_part
+        So does a packed parameter of which a part is absent.
+        打包参数缺少其中一部分时也是如此。
     """)
 def _expect_refused(student: Student, case: Case) -> None:
     absent = sorted(set(case.group("want.")) - set(case.group("hf.")))
