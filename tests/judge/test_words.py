@@ -62,7 +62,7 @@ ODD: dict[str, object] = {
     "too large": torch.zeros(1).expand(values.MAX_NUMEL + 1),
     "a long number": 1 << 80,
     "an object": Fraction(1, 3),
-    "a long list": [0] * 1000,
+    "a long list": [0] * (values.MAX_ITEMS + 1),
 }
 
 

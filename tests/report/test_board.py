@@ -200,7 +200,8 @@ def test_all_labs_begin_with_the_one_that_is_under_way() -> None:
     lab1 = labfile.load(labfile.find_lab("1"))
     rows = tuple(rows_of(record(failed("test_rotate_half_runs")), NAMES))
     text = overview([LabRow(lab1, ()), LabRow(LAB, rows)], "en")
-    assert "LAB=1  Foundations" in text and "not started (8 exercises)" in text
+    assert "LAB=1  Foundations" in text
+    assert f"not started ({len(lab1.exercises)} exercises)" in text
     assert "8 of 9 exercises pass" in text
     assert f"next: {suggestions.command('test')} --lab 2" in text
     nothing = overview([LabRow(lab1, ()), LabRow(LAB, ())], "en")
