@@ -91,8 +91,8 @@ def trained_by_it(parts: Sequence[str], size: int, cut: str = QWEN) -> list[tupl
 
 
 def in_bytes(merges: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    alphabet = _alphabet()
-    return [(bytes(map(alphabet.get, a)), bytes(map(alphabet.get, b))) for a, b in merges]  # type: ignore[arg-type]
+    byte_of = _alphabet().__getitem__
+    return [(bytes(map(byte_of, a)), bytes(map(byte_of, b))) for a, b in merges]
 
 
 def some_text(seed: int, length: int = 400) -> str:
