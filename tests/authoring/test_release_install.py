@@ -37,7 +37,8 @@ class Bare:
         done = subprocess.run(
             ["make", "--no-print-directory", *arguments],
             cwd=self.folder,
-            env=environment | {"LAB_LANG": language, "OMP_NUM_THREADS": "1"},
+            # Compiled as they are imported: most of what pip installs never is.
+            env=environment | {"LAB_LANG": language, "OMP_NUM_THREADS": "1", "PIP_NO_COMPILE": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

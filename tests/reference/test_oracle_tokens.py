@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
@@ -107,7 +108,9 @@ def test_bytes_are_in_the_order_of_that_alphabet() -> None:
     assert {letter for letter, _ in ordered} == set(ByteLevel.alphabet())
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(PATTERN, QWEN), (GPT2_PATTERN, GPT2)])
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [(PATTERN, QWEN), (GPT2_PATTERN, GPT2)], ids=["Qwen3", "GPT-2"]
+)
 def test_patterns_cut_every_character_alike(ours: re.Pattern[str], theirs: str) -> None:
     known = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) not in ("Cn", "Cs")]
     dice = random.Random(0)
@@ -138,6 +141,7 @@ def test_special_tokens_part_the_text_that_is_learned() -> None:
     assert (vocab, merges) == solution.train(text, 300, SPECIAL)
 
 
+@functools.cache
 def trained() -> Vocabulary:
     text = HELDOUT[:8000] + "".join(TEXTS)
     return Vocabulary(*oracle.train(text, 600, SPECIAL), SPECIAL, PATTERN)

@@ -17,6 +17,7 @@ from labs.lab1_foundations.checks.token_calls import (
     expect_list,
     expect_text,
     expect_vocabulary,
+    pattern_of,
     tokenizer,
 )
 
@@ -67,7 +68,7 @@ def test_pieces_merge(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_pieces_pattern: cut_plain cut_wide
+    test_pieces_pattern: cut_plain cut_wide cut_lines
         Words keep the space before them, numbers fall apart, nothing is left out.
         单词带着前面的空格，数字逐位拆开，什么都不遗漏。
 
@@ -76,7 +77,8 @@ def test_pieces_merge(student: Student, case: Case) -> None:
         特殊 token 自成一个片段；开头相同时取更长的那个。
     """)
 def _expect_pieces(student: Student, case: Case) -> None:
-    result = student.call("tokens.pre_tokenize", case["text"], case["special"])
+    pattern = pattern_of(student, case)
+    result = student.call("tokens.pre_tokenize", case["text"], case["special"], **pattern)
     expect_list(result, case["pieces"], case, PIECES)
 
 
@@ -97,7 +99,7 @@ def test_train_runs(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_train_counts: train_counts train_wide
+    test_train_counts: train_counts train_wide train_lines
         The most frequent pair of bytes is merged, again and again.
         每次合并出现次数最多的一对，从字节开始。
 
@@ -114,7 +116,8 @@ def test_train_runs(student: Student, case: Case) -> None:
         特殊 token 不参与统计，编号排在最后；该停时停。
     """)
 def _expect_training(student: Student, case: Case) -> None:
-    result = student.call("tokens.train", case["text"], case["size"], case["special"])
+    asked = case["text"], case["size"], case["special"]
+    result = student.call("tokens.train", *asked, **pattern_of(student, case))
     vocab, merges = expect_items(result, 2, case, PAIR)
     wanted = [as_pair(pair) for pair in case["merges"]]
     if isinstance(merges, (list, tuple)):  # a pair may be a list, too
@@ -141,9 +144,9 @@ def test_encode_runs(student: Student, case: Case) -> None:
         The earliest merge is made first, not the longest token and not the leftmost pair.
         先做最早学到的合并，而不是取最长的 token 或最左边的一对。
 
-    test_encode_pieces: encode_pieces
-        No merge reaches across pieces.
-        合并不跨越片段。
+    test_encode_pieces: encode_pieces encode_lines
+        No merge reaches across pieces, which the pattern cuts.
+        合并不跨越由 pattern 切出的片段。
 
     test_encode_special: encode_special
         A special token is one id and is never split.

@@ -43,24 +43,29 @@ def test_embedding_lookup(student: Student, case: Case) -> None:
 
 @cases("embedding_padding")
 def test_embedding_padding(student: Student, case: Case) -> None:
-    """The row of padding begins as zeros and gets no gradient.
+    """The row of padding begins as zeros, no other one does, and it gets no gradient.
 
-    padding 行初始为零，且没有梯度。
+    padding 行初始为零，其他行不为零；padding 行没有梯度。
     """
     sizes, padding = case["sizes"], case["padding"]
     new = student.new(NAME, *sizes, padding_idx=padding)
-    table = student.new("builtins.getattr", new, "weight")
-    filled = student.call("torch.count_nonzero", table, 1)
+    tables = new, student.new(NAME, *sizes)
+    filled = [
+        student.call("torch.count_nonzero", student.new("builtins.getattr", made, "weight"), 1)
+        for made in tables
+    ]
     held = student.new(NAME, *sizes, padding_idx=padding, weights=case.weights)
     slope = student.call("labs.given.gradient.parameter_gradient", held, "weight", case["ids"])
-    counts = expect_tensor(filled, case).array.tolist()
     rows, dim = sizes
-    want = [0 if row == padding else dim for row in range(rows)]
-    numbers = Text(
-        "how many numbers of each row of a new table are not 0",
-        "新建的表中各行非零数的个数",
-    )
-    expect_list(counts, want, case, numbers)
+    for counts, zeros, en, zh in zip(
+        filled, (padding, None), ("with", "without"), ("有", "无"), strict=True
+    ):
+        want = [0 if row == zeros else dim for row in range(rows)]
+        numbers = Text(
+            f"how many numbers of each row of a new table {en} padding_idx are not 0",
+            f"新建的表（{zh} padding_idx）中各行非零数的个数",
+        )
+        expect_list(expect_tensor(counts, case).array.tolist(), want, case, numbers)
     what = Text("the gradient of the table, of the sum of what comes out,", "输出之和对表的梯度")
     expect_close(slope, case["slope"], case, what)
     expect_parameter(student, new, "weight", case)

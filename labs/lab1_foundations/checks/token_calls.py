@@ -32,11 +32,19 @@ def as_pair(pair: Sequence[str]) -> tuple[bytes, bytes]:
     return left, right
 
 
+def pattern_of(student: Student, case: Case) -> dict[str, Handle]:
+    """The keyword ``pattern`` where a case has one of its own, nothing elsewhere."""
+    if "pattern" not in case.values:
+        return {}
+    return {"pattern": student.new("re.compile", case["pattern"])}
+
+
 def tokenizer(student: Student, case: Case) -> Handle:
     """The student's tokenizer with the vocabulary of the case."""
     vocab = {as_bytes(token): number for number, token in enumerate(case["vocab"])}
     merges = [as_pair(pair) for pair in case["merges"]]
-    return student.new("tokens.Tokenizer", Literal(vocab), Literal(merges), case["special"])
+    learned = Literal(vocab), Literal(merges), case["special"]
+    return student.new("tokens.Tokenizer", *learned, **pattern_of(student, case))
 
 
 def expect_text(value: Any, want: str, case: Case, what: Text = OUTPUT) -> None:

@@ -7,12 +7,14 @@ about special tokens no merge matters.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
 from autograder.course.records import Text
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from labs.given.tokenizer import PATTERN
 from solutions.reference import oracle_tokens as oracle
 from solutions.reference.oracle_tokens import Pair
 
@@ -28,6 +30,8 @@ from .texts import (
     vocabulary,
     wide,
 )
+
+LINES = re.compile(r"[^\n]+|\n")  # a pattern that lets merges reach across spaces
 
 
 def _letters(draw: Draw, letters: Sequence[str], count: int) -> list[bytes]:
@@ -59,9 +63,20 @@ def merge_overlap(draw: Draw) -> Draft:
     return _merging(draw, tokens, (b"o", b"o"), "runs of one token, ", "同一 token 连续出现，")
 
 
-def _cut(text: str, special: Sequence[str], en: str, zh: str) -> Draft:
-    pieces = [piece for piece, _ in oracle.pieces(text, special)]
-    return draft(Text(en, zh), text=text, special=list(special), pieces=pieces)
+def _cut(
+    text: str, special: Sequence[str], en: str, zh: str, pattern: re.Pattern[str] = PATTERN
+) -> Draft:
+    pieces = [piece for piece, _ in oracle.pieces(text, special, pattern)]
+    values: dict[str, Any] = {"text": text, "special": list(special), "pieces": pieces}
+    return draft(Text(en, zh), **values, **_named(pattern))
+
+
+def _named(pattern: re.Pattern[str]) -> dict[str, Any]:
+    return {} if pattern is PATTERN else {"pattern": pattern.pattern}
+
+
+def _lines(draw: Draw) -> str:
+    return "\n".join(prose(draw, 4) for _ in range(4))
 
 
 @recipe()
@@ -75,6 +90,11 @@ def cut_plain(draw: Draw) -> Draft:
 @recipe()
 def cut_wide(draw: Draw) -> Draft:
     return _cut(f" {wide(draw)}e\u0301\r\n ", (), "many scripts", "多种文字")
+
+
+@recipe()
+def cut_lines(draw: Draw) -> Draft:
+    return _cut(_lines(draw), (), "a pattern that cuts at lines", "按行切分的 pattern", LINES)
 
 
 def _with_special(draw: Draw) -> tuple[str, list[str]]:
@@ -92,24 +112,37 @@ def cut_special(draw: Draw) -> Draft:
     return _cut(text, special, f"{len(special)} special tokens", f"{len(special)} 个特殊 token")
 
 
-def _trained(text: str, size: int, special: Sequence[str], en: str, zh: str) -> Draft:
-    vocab, merges = oracle.train(text, size, special)
+def _trained(
+    text: str,
+    size: int,
+    special: Sequence[str],
+    en: str,
+    zh: str,
+    pattern: re.Pattern[str] = PATTERN,
+) -> Draft:
+    vocab, merges = oracle.train(text, size, special, pattern)
     about = Text(f"{en}, vocabulary of {size}", f"{zh}，词表大小 {size}")
     values: dict[str, Any] = {"text": text, "size": size, "special": list(special)}
+    values |= _named(pattern)
     return draft(about, **values, merges=pairs_of(merges), vocab=text_of(list(vocab)))
 
 
-def _is_clear(text: str, size: int) -> bool:
+def _is_clear(text: str, size: int, pattern: re.Pattern[str] = PATTERN) -> bool:
     """Whether no two pairs are ever as frequent as the one that is merged."""
-    return _merges(text, size, lambda pair, ids: (ids[pair[0]], ids[pair[1]])) == _merges(
-        text, size, lambda pair, ids: (-ids[pair[0]], -ids[pair[1]])
-    )
+    low = _merges(text, size, lambda pair, ids: (ids[pair[0]], ids[pair[1]]), pattern)
+    return low == _merges(text, size, lambda pair, ids: (-ids[pair[0]], -ids[pair[1]]), pattern)
 
 
-def _merges(text: str, size: int, rank: Callable[[Pair, dict[bytes, int]], Any]) -> list[Pair]:
+def _merges(
+    text: str,
+    size: int,
+    rank: Callable[[Pair, dict[bytes, int]], Any],
+    pattern: re.Pattern[str] = PATTERN,
+) -> list[Pair]:
     """Merges of a text where ties go by ``rank``, the lowest first."""
-    words = {tuple(bytes([b]) for b in p.encode()): 0 for p, _ in oracle.pieces(text)}
-    for piece, _ in oracle.pieces(text):
+    pieces = oracle.pieces(text, (), pattern)
+    words = {tuple(bytes([b]) for b in p.encode()): 0 for p, _ in pieces}
+    for piece, _ in pieces:
         words[tuple(bytes([b]) for b in piece.encode())] += 1
     ids = {token: number for number, token in enumerate(oracle.BASE)}
     merges: list[Pair] = []
@@ -153,6 +186,19 @@ def train_wide(draw: Draw) -> Draft:
 
     text = until(made, lambda text: _is_clear(text, 260))
     return _trained(text, 260, (), "characters of several bytes", "多字节字符")
+
+
+@recipe()
+def train_lines(draw: Draw) -> Draft:
+    """What is merged first reaches across a space, as this pattern cuts at lines only."""
+    size = draw.pick((262, 263, 264))
+
+    def good(text: str) -> bool:
+        merges = oracle.train(text, size, (), LINES)[1]
+        return _is_clear(text, size, LINES) and merges != oracle.train(text, size)[1]
+
+    text = until(lambda: "\n".join(prose(draw, 15) for _ in range(4)), good)
+    return _trained(text, size, (), "a pattern that cuts at lines", "按行切分的 pattern", LINES)
 
 
 @recipe()
@@ -211,16 +257,22 @@ def train_none(draw: Draw) -> Draft:
 
 
 def _encoded(
-    text: str, vocab: list[bytes], merges: list[Pair], special: Sequence[str], en: str, zh: str
+    text: str,
+    vocab: list[bytes],
+    merges: list[Pair],
+    special: Sequence[str],
+    en: str,
+    zh: str,
+    pattern: re.Pattern[str] = PATTERN,
 ) -> Draft:
-    ids = oracle.encode(text, {t: n for n, t in enumerate(vocab)}, merges, special)
+    ids = oracle.encode(text, {t: n for n, t in enumerate(vocab)}, merges, special, pattern)
     about = Text(f"{en}, {len(text)} characters", f"{zh}，{len(text)} 个字符")
     values: dict[str, Any] = {
         "vocab": text_of(vocab),
         "merges": pairs_of(merges),
         "special": list(special),
     }
-    return draft(about, **values, text=text, ids=ids)
+    return draft(about, **values, **_named(pattern), text=text, ids=ids)
 
 
 def _greedy(text: str, vocab: list[bytes]) -> list[int]:
@@ -284,6 +336,16 @@ def encode_pieces(draw: Draw) -> Draft:
     text = f"{prose(draw, 8)}\nthe 12{draw.integer(1, 9)}12 {draw_word(draw)}s {draw_word(draw)}"
     vocab = vocabulary(draw, merges)
     return _encoded(text, vocab, merges, (), "merges across pieces", "跨越片段的合并")
+
+
+@recipe()
+def encode_lines(draw: Draw) -> Draft:
+    """The same merges, to be made where a line is a piece."""
+    merges = [(b"e", b" "), (b"s", b" "), (b",", b" "), (b".", b"\n"), *learned(draw)]
+    vocab = vocabulary(draw, merges)
+    text = f"{_lines(draw)} the {draw_word(draw)}s {draw_word(draw)}"
+    about = "a pattern that cuts at lines", "按行切分的 pattern"
+    return _encoded(text, vocab, merges, (), *about, LINES)
 
 
 @recipe()
@@ -362,8 +424,12 @@ def decode_invalid(draw: Draw) -> Draft:
 
 @recipe()
 def stream_bytes(draw: Draw) -> Draft:
-    """Byte by byte: every kind of character is open for as long as it can be."""
-    data = wide(draw, 3) + draw.pick(("🐋", "🌊", "⚓", "👍"))
+    """Byte by byte: every kind of character is open for as long as it can be.
+
+    Among them are those whose first byte is the last one of its kind: 0xDF of two, 0xEF of three.
+    """
+    last = draw.pick(("ߊ", "ߞ", "ߟ")), draw.pick(("！", "，", "？"))
+    data = "".join((wide(draw, 3), *last, draw.pick(("🐋", "🌊", "⚓", "👍"))))
     tokens = [bytes([byte]) for byte in data.encode()]
     vocab = _tokens_and_vocabulary(draw, tokens)
     return _decoded(draw, tokens, vocab, "byte by byte", "逐字节")

@@ -32,7 +32,10 @@ def _chat(draw: Draw, roles: str, en: str, zh: str, *, thought: bool = False) ->
         text = content[role]
         if thought and role == "a":
             inside = draw.pick(("hm", "let me see\nso", "the <think>", "well"))
-            text = f"<think>\n{inside}\n</think>\n\n{text}"
+            if number < 3:  # in the first answer; the last end counts
+                inside += draw.pick(("</think>\nno", " </think> again", "\n</think>\n\n"))
+            begin = "  " if number < 3 else "X marks it. "  # only line breaks are taken away
+            text = f"<think>\n{inside}\n</think>\n\n{begin}{text}"
         messages.append({"role": names[role], "content": text})
     if thought:  # of others nothing is left out
         messages[-1]["content"] += " </think>?"
@@ -56,15 +59,15 @@ def chat_short(draw: Draw) -> Draft:
 
 @recipe()
 def chat_thoughts(draw: Draw) -> Draft:
-    roles = draw.pick(("uau", "suauau"))
+    roles = draw.pick(("uauau", "suauau"))
     return _chat(draw, roles, "thoughts in an answer", "回答中有思考过程", thought=True)
 
 
 @recipe()
 def embedding_lookup(draw: Draw) -> Draft:
     """Rows of a table; one that nobody asks for is infinite, and spoils no other."""
-    rows, dim = draw.pick(((11, 6), (13, 5), (17, 8)))
-    weight = draw.normal(rows, dim)
+    rows, dim = draw.pick(((301, 3), (303, 4), (305, 2)))
+    weight = 4 * draw.normal(rows, dim)
     ids = draw.permutation(rows)[: rows - 1]
     left = next(n for n in range(rows) if n not in ids.tolist())
     ids = torch.cat((ids, ids.flip(0)))[: 2 * (rows - 1)].reshape(2, -1)
@@ -81,10 +84,10 @@ def embedding_lookup(draw: Draw) -> Draft:
 
 @recipe()
 def embedding_padding(draw: Draw) -> Draft:
-    rows, dim = draw.pick(((7, 4), (9, 3), (8, 5)))
-    padding = draw.integer(1, rows - 1)
-    others = [n for n in range(rows) if n != padding]
-    ids = torch.tensor([[others[0], padding, others[1]], [others[1], padding, others[1]]])
+    rows, dim = draw.pick(((301, 4), (303, 3), (302, 5)))
+    padding = 2 * draw.integer(129, 149) + 1  # no number of bfloat16
+    less, more = draw.integer(0, padding - 1), draw.integer(padding + 1, rows - 1)
+    ids = torch.tensor([[less, padding, more], [more, padding, more]])
     slope = torch.zeros(rows, dim)
     for number in ids.flatten().tolist():
         slope[number] += number != padding
@@ -98,7 +101,8 @@ def embedding_padding(draw: Draw) -> Draft:
 
 @recipe()
 def positions_table(draw: Draw) -> Draft:
-    length, dim = draw.pick(((7, 12), (9, 14), (5, 16)))
+    """So many places that a base a little off is seen."""
+    length, dim = draw.pick(((401, 12), (403, 14), (405, 16)))
     about = Text(f"length {length}, dim {dim}", f"length {length}，dim {dim}")
     return draft(about, {"y": oracle.positions(length, dim)}, length=length, dim=dim)
 
