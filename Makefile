@@ -1,5 +1,5 @@
 # qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
-# Variables: LAB=2  K=rotary  PROMPT="Call me"  TEMPERATURE=0  PRINTS=1  LAB_LANG=zh
+# Variables: LAB=2  K=rotary  PROMPT="Call me"  TEMPERATURE=0  RANKS=2  PRINTS=1  LAB_LANG=zh
 #            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
 #            WHEELS=folder (set up from it, without a network)
 # <instructors>
@@ -205,7 +205,7 @@ review: $(READY_CORE)
 	@$(SAID) $(RUN) review $(ENOUGH)
 
 chat: $(READY_CORE)
-	@$(RUN) chat --lab "$(LAB)" $(if $(TEMPERATURE),--temperature "$(TEMPERATURE)") $(ENOUGH)
+	@$(RUN) chat --lab "$(LAB)" $(if $(TEMPERATURE),--temperature "$(TEMPERATURE)") $(if $(RANKS),--ranks "$(RANKS)") $(ENOUGH)
 
 notebook: $(READY_NOTEBOOKS)
 	@$(PY) -m jupyter lab notebooks

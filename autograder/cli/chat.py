@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from autograder.cli import rank_chat
 from autograder.course import labfile
 from autograder.course.labfile import LabError
 from autograder.course.records import Lab, Text, ToldError
@@ -172,12 +173,21 @@ class ChatError(ToldError):
 def can_talk(lab: Lab) -> bool:
     """Return whether a lab builds both classes: then its checks make them by these very names.
 
-    Where they are split over ranks, no single process can talk.
+    Where they are split over ranks, only a whole model can talk.
     """
-    checks = [p.read_text(encoding="utf-8") for p in sorted((lab.folder / "checks").glob("*.py"))]
+    checks = _checks_of(lab)
     named = [f"{module}.{name}" for module, name in CLASSES.items()]
-    split = any("student.ranks(" in text for text in checks)
-    return not split and all(any(name in text for text in checks) for name in named)
+    whole = not is_split(lab) or MODEL in lab.files
+    return whole and all(any(name in text for text in checks) for name in named)
+
+
+def is_split(lab: Lab) -> bool:
+    """Return whether a lab's checks ask for ranks."""
+    return any("student.ranks(" in text for text in _checks_of(lab))
+
+
+def _checks_of(lab: Lab) -> list[str]:
+    return [p.read_text(encoding="utf-8") for p in sorted((lab.folder / "checks").glob("*.py"))]
 
 
 def nobody_to_talk_to(lab: Lab) -> LabError:
@@ -199,6 +209,7 @@ def run(
     *,
     temperature: float = 0.0,
     seed: int = 0,
+    split: bool = False,
 ) -> int:
     """Continue a prompt with a student's code and print the text as it comes.
 
@@ -210,14 +221,17 @@ def run(
         language: of messages; both languages for none.
         temperature: 0 takes the likeliest token, more lets less likely ones through.
         seed: of chance: equal ones give equal texts.
+        split: the model is split over ranks, of which this process is one.
 
     Returns:
         0, or 1 after a friendly message on stderr, or 130 when interrupted by the keyboard.
     """
     try:
+        if split:
+            rank_chat.join()  # before student code is imported
         with _importable(files) as modules:
             chance: Chance = {"temperature": temperature, "seed": seed}
-            _talk(modules, checkpoint, prompt, max_new_tokens, language, chance)
+            _talk(modules, checkpoint, prompt, max_new_tokens, language, chance, split=split)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -238,6 +252,8 @@ def _talk(
     max_new_tokens: int,
     language: str,
     chance: Chance,
+    *,
+    split: bool,
 ) -> None:
     # Imported late: these take a second, and `--help` must not wait for torch.
     try:
@@ -278,6 +294,9 @@ def _talk(
     attention_cls, mlp_cls = (_class(modules, module, name) for module, name in CLASSES.items())
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no “ is no reason to stop
+    if split:
+        _talk_on_ranks(modules, checkpoint, tokenizer, prompt, max_new_tokens, chance)
+        return
     if MODEL in modules.files.values():  # a lab whose model is the student's own
         streamed = TokenStream(tokenizer, tokens)
         load, own = (_class(modules, "model", n) for n in ("load_hf_checkpoint", "generate"))
@@ -304,6 +323,25 @@ def _talk(
             print()
     except GenerationError as error:
         raise ChatError(*str(error).split("\n", 1)) from None
+
+
+def _talk_on_ranks(
+    modules: StudentModules,
+    checkpoint: Path,
+    tokenizer: Tokenizer,
+    prompt: str,
+    max_new_tokens: int,
+    chance: Chance,
+) -> None:
+    tokens = tokenizer.encode(prompt).ids
+    streamed = TokenStream(tokenizer, tokens)
+    model = _class(modules, "model", "Qwen3ForCausalLM")
+    named = (
+        ("attention", "Qwen3Attention"), ("attention", "RowParallelLinear"),
+        ("mlp", "Qwen3MLP"), ("mlp", "Qwen3DecoderLayer"), ("mlp", "RMSNorm"),
+    )  # fmt: skip
+    parts = [_class(modules, *one) for one in named]
+    rank_chat.talk(model, parts, checkpoint, streamed, prompt, tokens, max_new_tokens, **chance)
 
 
 def _by_chance(temperature: float, seed: int) -> Callable[[Any, Any, torch.Tensor], torch.Tensor]:

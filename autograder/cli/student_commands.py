@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from autograder.cli.commands import Commands
@@ -57,6 +58,8 @@ def add(commands: Commands) -> None:
     chat.add_argument("--tokens", type=int, default=120, help="how many tokens to add")
     chat.add_argument("--folder", type=Path, help=_LIE)
     chat.add_argument("--weights", type=Path, help="another checkpoint folder")
+    text = "processes that share the model, in a lab that splits it"
+    chat.add_argument("--ranks", type=int, default=1, help=text)
 
     text = "copy your files from one lab into another"
     carry = commands.add("carry", _carry, text, lab=None)
@@ -127,7 +130,7 @@ def _debug(arguments: argparse.Namespace) -> int:
 
 
 def _chat(arguments: argparse.Namespace) -> int:
-    from autograder.cli import chat
+    from autograder.cli import chat, rank_chat
     from autograder.course import labfile
 
     lab = labfile.load(labfile.find_lab(arguments.lab))
@@ -141,6 +144,9 @@ def _chat(arguments: argparse.Namespace) -> int:
             f"TEMPERATURE={arguments.temperature:g}: give 0 (no chance) or more, as 0.7",
             f"TEMPERATURE={arguments.temperature:g}：请给 0（不随机）或更大的数，例如 0.7",
         )
+    split = chat.is_split(lab)
+    if split and arguments.ranks != 1 and not rank_chat.is_rank():
+        return rank_chat.start(arguments.ranks, [sys.executable, "-m", "autograder", *sys.argv[1:]])
     return chat.run(
         files,
         checkpoint,
@@ -149,6 +155,7 @@ def _chat(arguments: argparse.Namespace) -> int:
         arguments.lang,
         temperature=arguments.temperature,
         seed=arguments.seed,
+        split=split,
     )
 
 

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub ca5f36b1616d): fill in the TODOs.
+# Generated from the course's sources (stub cd55e8bcef03): fill in the TODOs.
 """Lab 5, part 1: packed projections, flat tokens, and heads that are split over ranks.
 
 Fill in every TODO. Tokens of all sequences lie side by side: activations are
@@ -11,6 +11,8 @@ Source: ``vllm/model_executor/layers/linear.py`` and ``models/qwen3.py`` of vLLM
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -172,8 +174,13 @@ class Qwen3Attention(nn.Module):
         head_dim: int,
         rms_norm_eps: float,
         rope_theta: float,
+        rotary: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
-        """Make the modules; the numbers of heads are those of the whole model."""
+        """Make the modules; the numbers of heads are those of the whole model.
+
+        ``rotary``, where it is given, is called as ``rotary(x, positions)`` in the place of
+        ``rotate(x, positions, rope_theta)``: ``model.py`` hands in another rotation by it.
+        """
         super().__init__()
         # TODO lab5.attention: Qwen3Attention
         raise NotImplementedError("TODO lab5.attention: to be written")

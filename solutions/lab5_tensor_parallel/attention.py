@@ -10,6 +10,8 @@ Source: ``vllm/model_executor/layers/linear.py`` and ``models/qwen3.py`` of vLLM
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -215,15 +217,21 @@ class Qwen3Attention(nn.Module):
         head_dim: int,
         rms_norm_eps: float,
         rope_theta: float,
+        rotary: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
-        """Make the modules; the numbers of heads are those of the whole model."""
+        """Make the modules; the numbers of heads are those of the whole model.
+
+        ``rotary``, where it is given, is called as ``rotary(x, positions)`` in the place of
+        ``rotate(x, positions, rope_theta)``: ``model.py`` hands in another rotation by it.
+        """
         super().__init__()
         # BEGIN SOLUTION lab5.attention
         self.qkv_proj = QKVParallelLinear(hidden_size, head_dim, num_heads, num_kv_heads)
         self.o_proj = RowParallelLinear(num_heads * head_dim, hidden_size)
         self.q_norm = HeadNorm(head_dim, rms_norm_eps)
         self.k_norm = HeadNorm(head_dim, rms_norm_eps)
-        self.head_dim, self.rope_theta = head_dim, rope_theta
+        self.head_dim = head_dim
+        self.rotate = partial(rotate, theta=rope_theta) if rotary is None else rotary
         # END SOLUTION
 
     def forward(
@@ -244,8 +252,8 @@ class Qwen3Attention(nn.Module):
         sizes = [heads * self.head_dim, kv_heads * self.head_dim, kv_heads * self.head_dim]
         q, k, v = self.qkv_proj(hidden_states).split(sizes, dim=-1)
         q, k, v = (t.unflatten(-1, (-1, self.head_dim)) for t in (q, k, v))
-        q = rotate(self.q_norm(q), positions, self.rope_theta)
-        k = rotate(self.k_norm(k), positions, self.rope_theta)
+        q = self.rotate(self.q_norm(q), positions)
+        k = self.rotate(self.k_norm(k), positions)
         mixed = flat_attention(q, k, v, cu_seqlens)  # [tokens, heads of this rank, head_dim]
         return self.o_proj(mixed.flatten(1))
         # END SOLUTION

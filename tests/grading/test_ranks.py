@@ -44,7 +44,8 @@ SENTENCES = {
 
 
 def sources(fault: str = "") -> dict[str, str]:
-    files = read_sources(labfile.SOLUTIONS / "lab5_tensor_parallel", ("attention.py", "mlp.py"))[0]
+    names = ("attention.py", "mlp.py", "model.py")
+    files = read_sources(labfile.SOLUTIONS / "lab5_tensor_parallel", names)[0]
     assert files["attention.py"].count(SUM) == 1
     changed = files["attention.py"].replace(SUM, FAULTS.get(fault, "") + SUM)
     return files | {"attention.py": changed}

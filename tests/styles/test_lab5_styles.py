@@ -7,6 +7,7 @@ real processes, they give what they give in the grader.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from autograder.authoring.styles import text_of
 from autograder.course.labfile import ROOT
 from autograder.worker import collective
 from tests.styles import gloo_ranks, solutions
@@ -54,6 +56,24 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 def test_there_are_enough_styles() -> None:
     assert len(FOLDERS) >= 8
+
+
+def bodies(text: str) -> set[str]:
+    """Every function without its docstring, as normalised text."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            found.add(f"{node.name}: " + "; ".join(map(ast.unparse, body)))
+    return found
+
+
+def test_each_model_has_functions_of_its_own() -> None:
+    paths = {"solution": REFERENCE, **{name: STYLES / name for name in FOLDERS}}
+    written = {name: bodies(text_of(at, "model.py")) for name, at in paths.items()}
+    for name in FOLDERS:
+        others = set().union(*(theirs for other, theirs in written.items() if other != name))
+        assert len(written[name] - others) >= 2, name
 
 
 def test_operators_differ_from_every_other_style(folder: Path) -> None:

@@ -188,3 +188,23 @@ def test_attention_collectives(student: Student, case: Case) -> None:
     attention = attention_on_ranks(group, case)
     result = group.call(attention, case["positions"], case["x"], case["cu"], counted=True)
     expect_one_collective(result, case)
+
+
+@cases("attention_core")
+def test_attention_rotary(student: Student, case: Case) -> None:
+    """A rotation that is handed in takes the place of rotate.
+
+    传入的旋转会代替 rotate。
+    """
+    given = case["positions"], case["x"], case["cu"]
+    weights, sizes = case.weights, attention_sizes(case)
+    still = student.new("labs.given.parallel.NoRotation")
+    attention = student.new("attention.Qwen3Attention", *sizes, still, weights=weights)
+    zeros = Tensor.of(np.zeros(case["positions"].shape, np.int64))
+    own, plain = attention(*given), attention_of(student, case)(zeros, *given[1:])
+    expect_shape(plain, case["x"].shape, case)
+    why = Text(
+        "a rotation that leaves everything as it is equals position 0 for all tokens.",
+        "保持原样的旋转，等同于所有 token 都在位置 0。",
+    )
+    expect_same(own, plain, case, why)

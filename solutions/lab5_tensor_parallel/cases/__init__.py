@@ -5,8 +5,8 @@ have different lengths. What a rank holds is data of the case, so that no check 
 is cut; cases of one rank say nothing of cutting at all.
 """
 
-from . import attention, flat, layer, linear, loading, mlp, norm
+from . import attention, engine, flat, layer, linear, loading, mlp, norm, rotary, vocabulary
 
-PARTS = (linear, norm, flat, attention, mlp, layer, loading)
+PARTS = (linear, norm, flat, attention, mlp, layer, loading, vocabulary, rotary, engine)
 
 __all__ = ["PARTS"]

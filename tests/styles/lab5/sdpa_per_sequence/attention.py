@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -87,9 +89,10 @@ class Qwen3Attention(nn.Module):
         head_dim: int,
         rms_norm_eps: float,
         rope_theta: float,
+        rotary: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
         super().__init__()
-        self.head_dim, self.theta = head_dim, rope_theta
+        self.head_dim, self.theta, self.rotary = head_dim, rope_theta, rotary
         self.q_norm = HeadNorm(head_dim, rms_norm_eps)
         self.k_norm = HeadNorm(head_dim, rms_norm_eps)
         self.qkv_proj = QKVParallelLinear(hidden_size, head_dim, num_heads, num_kv_heads)
@@ -102,6 +105,9 @@ class Qwen3Attention(nn.Module):
         packed = self.qkv_proj(hidden_states).view(len(hidden_states), -1, self.head_dim)
         q, k, v = packed.split((heads, kv_heads, kv_heads), dim=1)
         q, k = self.q_norm(q), self.k_norm(k)
-        q, k = rotate(q, positions, self.theta), rotate(k, positions, self.theta)
+        if self.rotary is None:
+            q, k = rotate(q, positions, self.theta), rotate(k, positions, self.theta)
+        else:
+            q, k = (self.rotary(t, positions) for t in (q, k))
         mixed = flat_attention(q, k, v, cu_seqlens)
         return self.o_proj(mixed.reshape(len(hidden_states), -1))

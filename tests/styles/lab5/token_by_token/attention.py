@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -99,12 +100,14 @@ class Qwen3Attention(nn.Module):
         head_dim: int,
         rms_norm_eps: float,
         rope_theta: float,
+        rotary: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
     ) -> None:
         super().__init__()
         self.qkv_proj = QKVParallelLinear(hidden_size, head_dim, num_heads, num_kv_heads)
         self.o_proj = RowParallelLinear(num_heads * head_dim, hidden_size)
         self.q_norm, self.k_norm = (HeadNorm(head_dim, rms_norm_eps) for _ in range(2))
-        self.head_dim, self.rope_theta = head_dim, rope_theta
+        self.head_dim = head_dim
+        self.rotary = rotary or (lambda x, positions: rotate(x, positions, rope_theta))
         self.q_heads = self.qkv_proj.num_heads
         self.qk_heads = self.q_heads + self.qkv_proj.num_kv_heads
 
@@ -118,7 +121,7 @@ class Qwen3Attention(nn.Module):
             (self.q_norm(packed[:, : self.q_heads]),
              self.k_norm(packed[:, self.q_heads : self.qk_heads])), dim=1,
         )  # fmt: skip
-        turned = rotate(normed, positions, self.rope_theta)
+        turned = self.rotary(normed, positions)
         q, k = turned[:, : self.q_heads], turned[:, self.q_heads :]
         mixed = flat_attention(q, k, packed[:, self.qk_heads :], cu_seqlens)
         return self.o_proj(mixed.reshape(tokens, self.q_heads * self.head_dim))

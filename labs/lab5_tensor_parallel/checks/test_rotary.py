@@ -1,0 +1,139 @@
+"""Checks of the frequencies of YaRN and of ``RotaryEmbedding``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.checks.contracts import checks
+from autograder.checks.expect import (
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_error,
+    expect_shape,
+    reject,
+)
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
+from autograder.sandbox.student import Handle, Student
+from autograder.wire.messages import Tensor
+
+FREQUENCIES = Text("the frequencies", "频率")
+SCORES = Text("the products of rotated queries and keys", "旋转后查询与键的乘积")
+LENGTH = Text("the length of a head", "每个头的长度")
+# Every frequency by itself: the slow ones are a millionth of the first.
+EVERY = Limit(1e-5, 1e-4)
+
+
+def _frequencies(student: Student, case: Case) -> Tensor:
+    """The student's frequencies over the right ones, so that every pair counts as much."""
+    given = case["size"], case["theta"], case["scaling"]
+    result = student.call("model.yarn_frequencies", *given)
+    got = expect_shape(result, case["y"].shape, case, FREQUENCIES)
+    expect_dtype(result, "float32", case, FREQUENCIES)
+    return got
+
+
+@cases("yarn")
+def test_yarn_runs(student: Student, case: Case) -> None:
+    """It gives one float32 frequency per pair, [head_dim / 2].
+
+    每一对分量一个 float32 频率，形状为 [head_dim / 2]。
+    """
+    _frequencies(student, case)
+
+
+@checks("""
+    test_yarn_values: yarn yarn_betas
+        Fast pairs keep their frequency, slow ones turn factor times less, a line lies between.
+        快的分量保持频率，慢的除以 factor，中间按直线过渡。
+
+    test_yarn_short: yarn_short
+        With a short original context the line begins at the first pair.
+        原始上下文很短时，直线从第一对开始。
+    """)
+def _expect_frequencies(student: Student, case: Case) -> None:
+    got = _frequencies(student, case).array.astype(np.float64)
+    share = Tensor.of((got / case["y"].array)[:, None].astype(np.float32))
+    ones = Tensor.of(np.ones(share.shape, np.float32))
+    what = Text("each frequency over the right one", "各频率与正确值之比")
+    expect_close(share, ones, case, what, limit=EVERY)
+
+
+def _rotary(student: Student, case: Case) -> Handle:
+    given = case["size"], case["theta"], case["scaling"]
+    return student.new("model.RotaryEmbedding", *given)
+
+
+@cases("rotary_plain")
+def test_rotary_runs(student: Student, case: Case) -> None:
+    """It keeps shape and dtype, and holds nothing that a checkpoint would have to.
+
+    保持形状与数据类型，且不含任何需要检查点提供的内容。
+    """
+    rotary = _rotary(student, case)
+    result = rotary(case["q"], case["positions"])
+    held = student.call("labs.given.parallel.named_state", rotary)
+    expect_shape(result, case["q"].shape, case)
+    expect_dtype(result, "float32", case)
+    if held.value != []:
+        what = Text("what its state_dict holds", "state_dict 的内容")
+        raise reject(held.value, Text("nothing", "空"), case, what)
+
+
+@checks("""
+    test_rotary_plain: rotary_plain
+        Without scaling it is the rotation of Qwen3.
+        没有缩放时，就是 Qwen3 的旋转。
+
+    test_rotary_scaled: rotary_scaled
+        With YaRN the products of queries and keys are those of Hugging Face.
+        使用 YaRN 时，查询与键的乘积与 Hugging Face 一致。
+    """)
+def _expect_scores(student: Student, case: Case) -> None:
+    scores = student.call(
+        "labs.given.parallel.scores_of",
+        _rotary(student, case), case["q"], case["k"], case["positions"],
+    )  # fmt: skip
+    expect_close(scores, case["y"], case, SCORES, limit=Limit(1e-4, 1e-3))
+
+
+@cases("rotary_scaled", "rotary_factor")
+def test_rotary_lengths(student: Student, case: Case) -> None:
+    """Every head grows by the attention factor, that of the file or the one that follows.
+
+    每个头都按注意力因子伸长：文件中给出的，或由 factor 推出的。
+    """
+    result = _rotary(student, case)(case["q"], case["positions"])
+    got = expect_shape(result, case["q"].shape, case).array.astype(np.float64)
+    own = np.sqrt((got**2).sum(-1)).astype(np.float32)
+    expect_close(Tensor.of(own), case["lengths"], case, LENGTH)
+
+
+@cases("rotary_bfloat16")
+def test_rotary_bfloat16(student: Student, case: Case) -> None:
+    """bfloat16 in, bfloat16 out.
+
+    输入 bfloat16，输出 bfloat16。
+    """
+    result = _rotary(student, case)(case["q"], case["positions"])
+    expect_dtype(result, "bfloat16", case)
+    got = expect_shape(result, case["q"].shape, case).array.astype(np.float64)
+    own = np.sqrt((got**2).sum(-1)).astype(np.float32)
+    expect_close(Tensor.of(own), case["lengths"], case, LENGTH, limit=Limit(3e-2, 3e-2))
+
+
+@cases("rotary_scaled")
+def test_rotary_unknown(student: Student, case: Case) -> None:
+    """A rope_type that is not known raises ValueError with its name.
+
+    不认识的 rope_type 应引发 ValueError，并给出其名称。
+    """
+    other = dict(case["scaling"]) | {"rope_type": "longrope"}
+    result = student.call("model.RotaryEmbedding", case["size"], case["theta"], other)
+    why = Text(
+        "a model with another rotation than it was trained for gives wrong text without an error.",
+        "旋转与训练时不同的模型会给出错误的文本，而且不会报错。",
+    )
+    expect_error(result, "ValueError", "longrope", case, why)

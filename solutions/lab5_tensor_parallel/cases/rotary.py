@@ -1,0 +1,109 @@
+"""Cases of the frequencies of YaRN, and of the rotation by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from autograder.course.records import Text
+from autograder.reference.recipes import Draft, Draw, draft, recipe
+from solutions.reference import oracle_engine
+
+Scaling = dict[str, Any]
+# head_dim, theta, context, factor: the straight line lies inside, and is some pairs long.
+_SIZES = ((32, 1e6, 4096, 4.0), (48, 5e5, 8192, 8.0), (40, 2e6, 2048, 2.5))
+
+
+def _scaling(context: int, factor: float, **more: Any) -> Scaling:
+    made: Scaling = {"rope_type": "yarn", "factor": factor}
+    return {**made, "original_max_position_embeddings": context, **more}
+
+
+def _about(size: int, scaling: Scaling | None, en: str = "", zh: str = "") -> Text:
+    if scaling is None:
+        return Text(f"{en}head_dim {size}, no scaling", f"{zh}head_dim {size}，没有缩放")
+    factor, context = scaling["factor"], scaling["original_max_position_embeddings"]
+    return Text(
+        f"{en}head_dim {size}, factor {factor:g}, original context {context}",
+        f"{zh}head_dim {size}，factor {factor:g}，原始上下文 {context}",
+    )
+
+
+def _yarn(size: int, theta: float, scaling: Scaling, en: str = "", zh: str = "") -> Draft:
+    y = oracle_engine.frequencies(size, theta, scaling)
+    about = _about(size, scaling, en, zh)
+    return draft(about, {"y": y}, size=size, theta=theta, scaling=scaling)
+
+
+@recipe()
+def yarn(draw: Draw) -> Draft:
+    size, theta, context, factor = draw.pick(_SIZES)
+    return _yarn(size, theta, _scaling(context, factor))
+
+
+@recipe()
+def yarn_betas(draw: Draw) -> Draft:
+    """beta_fast and beta_slow that are given."""
+    size, theta, context, factor = draw.pick(_SIZES)
+    scaling = _scaling(context, factor, beta_fast=draw.pick((8, 12, 16)), beta_slow=2)
+    return _yarn(size, theta, scaling, "betas given: ", "给定 beta：")
+
+
+@recipe()
+def yarn_short(draw: Draw) -> Draft:
+    """A context so short that not even the first pair turns beta_fast times."""
+    size, theta, _, factor = draw.pick(_SIZES)
+    scaling = _scaling(draw.pick((96, 112, 128)), factor)
+    return _yarn(size, theta, scaling, "a short context: ", "上下文很短：")
+
+
+def _rotation(
+    draw: Draw, scaling: Scaling | None, en: str = "", zh: str = "", *, key: str = "rope_type"
+) -> Draft:
+    size, theta, _, _ = draw.pick(_SIZES)
+    tokens, heads = draw.pick(((9, 4), (12, 3), (7, 5)))
+    first = draw.integer(300, 500)
+    positions = torch.cat((torch.arange(tokens - 4), torch.arange(first, first + 4)))
+    q, k = draw.normal(tokens, heads, size), draw.normal(tokens, 2, size)
+    turned = [oracle_engine.rotate(x, positions, theta, scaling) for x in (q, k)]
+    scores = torch.einsum("qhd,kgd->hgqk", *turned)
+    lengths = turned[0].norm(dim=-1)
+    given = scaling
+    if scaling is not None:
+        given = {key if name == "rope_type" else name: value for name, value in scaling.items()}
+    tensors = {"q": q, "k": k, "positions": positions, "y": scores, "lengths": lengths}
+    about = _about(size, scaling, en, zh)
+    return draft(about, tensors, size=size, theta=theta, scaling=given)
+
+
+@recipe()
+def rotary_plain(draw: Draw) -> Draft:
+    return _rotation(draw, None)
+
+
+@recipe()
+def rotary_scaled(draw: Draw) -> Draft:
+    """The factor of cos and sin follows from the factor of the context."""
+    _, _, context, factor = draw.pick(_SIZES)
+    return _rotation(draw, _scaling(context, factor))
+
+
+@recipe()
+def rotary_factor(draw: Draw) -> Draft:
+    """attention_factor is given; betas, too, and the older name of the type."""
+    _, _, context, factor = draw.pick(_SIZES)
+    scaling = _scaling(context, factor, attention_factor=draw.pick((1.4, 0.8, 1.25)), beta_fast=16)
+    en, zh = "attention_factor given: ", "给定 attention_factor："
+    return _rotation(draw, scaling, en, zh, key="type")
+
+
+@recipe()
+def rotary_bfloat16(draw: Draw) -> Draft:
+    _, _, context, factor = draw.pick(_SIZES)
+    made = _rotation(draw, _scaling(context, factor), "bfloat16: ", "bfloat16：")
+    q = made.tensors["q"].bfloat16()
+    values = dict(made.values)
+    y = oracle_engine.rotate(q, made.tensors["positions"], values["theta"], values["scaling"])
+    tensors = {"q": q, "positions": made.tensors["positions"], "lengths": y.norm(dim=-1)}
+    return draft(made.about, tensors, **values, dtype="bfloat16")
