@@ -32,7 +32,7 @@ def as_pair(pair: Sequence[str]) -> tuple[bytes, bytes]:
     return left, right
 
 
-def pattern_of(student: Student, case: Case) -> dict[str, Handle]:
+def pattern_of(student: Student, case: Case) -> dict[str, Any]:
     """The keyword ``pattern`` where a case has one of its own, nothing elsewhere."""
     if "pattern" not in case.values:
         return {}
