@@ -1,5 +1,6 @@
 # qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
 # Variables: LAB=2  K=rotary  PROMPT="Call me"  TEMPERATURE=0  RANKS=2  PRINTS=1  LAB_LANG=zh
+#            TOKENIZER=labs/lab1_foundations/tokens.py (chat with a tokenizer of yours)
 #            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
 #            WHEELS=folder (set up from it, without a network)
 # <instructors>
@@ -205,7 +206,8 @@ review: $(READY_CORE)
 	@$(SAID) $(RUN) review $(ENOUGH)
 
 chat: $(READY_CORE)
-	@$(RUN) chat --lab "$(LAB)" $(if $(TEMPERATURE),--temperature "$(TEMPERATURE)") $(if $(RANKS),--ranks "$(RANKS)") $(ENOUGH)
+	@$(RUN) chat --lab "$(LAB)" $(if $(TEMPERATURE),--temperature "$(TEMPERATURE)") \
+		$(if $(RANKS),--ranks "$(RANKS)") $(if $(TOKENIZER),--tokenizer "$(TOKENIZER)") $(ENOUGH)
 
 notebook: $(READY_NOTEBOOKS)
 	@$(PY) -m jupyter lab notebooks

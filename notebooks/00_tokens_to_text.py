@@ -3,12 +3,14 @@
 #
 # A language model reads numbers and writes numbers. This notebook follows a text all the way: text
 # to tokens, tokens to vectors, vectors to scores, scores to the next token, and back to text. It
-# needs none of your code until its last section, which uses the model you build in lab 2.
+# needs little of your code: the tokenizer of lab 1, where you have it, and the model of lab 2 at
+# the end.
 #
 # Open it with `make notebook`. Before you run a cell, guess what it will show.
 #
 # 语言模型读的是数字，写的也是数字。本笔记本跟着一段文本走完全程：文本变成 token，token 变成向量，
-# 向量变成分数，分数变成下一个 token，最后回到文本。只有最后一节需要你在实验 2 中写的模型。
+# 向量变成分数，分数变成下一个 token，最后回到文本。用到你的代码的地方很少：
+# 实验 1 的分词器（写好了才用），以及最后一节中实验 2 的模型。
 #
 # 用 `make notebook` 打开。运行每个单元之前，先猜一猜结果。
 
@@ -65,6 +67,24 @@ print(verdict(tokenizer.decode(found.ids) == text))
 whale = tokenizer.encode("鲸鱼").ids
 for count in range(1, len(whale) + 1):
     print(f"{count} tokens: {tokenizer.decode(whale[:count])}")
+
+# %% [markdown]
+# Once lab 1's `tokens.py` is done, your own tokenizer does the same with the same vocabulary. It
+# holds the bytes of an open character back, so a stream never shows half of one.
+#
+# 完成实验 1 的 `tokens.py` 之后，你自己的分词器用同样的词表可以做到同样的事。
+# 没凑齐的字节会先留着，所以流式输出不会显示半个字。
+
+# %%
+from labs.given.tokenizer import load_vocabulary
+
+with your_code("lab1") as mine:
+    own = mine.Tokenizer(*load_vocabulary(TINY))
+    print("the same ids and the same text:", end=" ")
+    print(verdict(own.encode(text) == found.ids and own.decode(found.ids) == text))
+    stream = mine.StreamDecoder(own)
+    for number in whale:
+        print(f"{number:5}  {stream.push(number)!r}")
 
 # %% [markdown]
 # The closer a text is to what the tokenizer has seen, the fewer tokens it takes. Fewer tokens make

@@ -36,6 +36,20 @@ def test_a_right_hand_in_talks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert shown.err == ""
 
 
+def test_a_tokenizer_of_ones_own_gives_the_same_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = _hand_in(tmp_path)
+    assert run(files, TINY, "The 鲸", 9) == 0
+    of_the_checkpoint = capsys.readouterr().out
+    own = files | {"tokens.py": str(SOLUTIONS.parent / "lab1_foundations" / "tokens.py")}
+    assert run(own, TINY, "The 鲸", 9) == 0
+    assert capsys.readouterr().out == of_the_checkpoint
+    stub = files | {"tokens.py": str(ROOT / "labs" / "lab1_foundations" / "tokens.py")}
+    assert run(stub, TINY, "The 鲸", 9, "en") == 1
+    assert "fill in lab1.encode (tokens.py:" in capsys.readouterr().err
+
+
 def test_files_import_each_other_and_leave_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from autograder.cli import rank_chat
 from autograder.course import labfile
@@ -21,20 +21,27 @@ from autograder.worker.loader import StudentModules
 
 if TYPE_CHECKING:
     import torch
-    from tokenizers import Tokenizer
     from torch import nn
 
 
 # Chat through a hand-in that has a model of its own: its loader, its ``generate``, its cache.
 
 MODEL = "model.py"
+TOKENIZER = "tokens.py"  # of a hand-in whose tokenizer is to be used
 MEASURED = 256, 33  # tokens of the prompt, and new ones, on which speed is measured
+
+
+class Decoder(Protocol):
+    """The half of a tokenizer that writes."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids."""
 
 
 class TokenStream:
     """Text as tokens bring it: what is new after each, once its characters are whole."""
 
-    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int]) -> None:
+    def __init__(self, tokenizer: Decoder, prompt: Sequence[int]) -> None:
         self._tokenizer = tokenizer
         self._tokens = list(prompt)
         self._text = tokenizer.decode(self._tokens)
@@ -214,7 +221,8 @@ def run(
     """Continue a prompt with a student's code and print the text as it comes.
 
     Args:
-        files: file name in the lab (``attention.py``, ``mlp.py``) to the path of the student's.
+        files: file name in the lab (``attention.py``, ``mlp.py``) to the path of the student's;
+            with a ``tokens.py`` among them, its tokenizer is used.
         checkpoint: folder in Hugging Face format with a ``tokenizer.json``.
         prompt: the text to continue.
         max_new_tokens: how many tokens to add.
@@ -256,30 +264,10 @@ def _talk(
     split: bool,
 ) -> None:
     # Imported late: these take a second, and `--help` must not wait for torch.
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise ChatError(
-            "Chatting needs the package 'tokenizers': run `pip install tokenizers`.",
-            "聊天需要 tokenizers 这个包：请运行 `pip install tokenizers`。",
-        ) from None
     from labs.given.checkpoint import CheckpointError, load_model
     from labs.given.generate import GenerationError, generate
 
-    vocabulary = checkpoint / "tokenizer.json"
-    if not vocabulary.is_file():
-        raise ChatError(
-            f"{vocabulary} is absent; give a checkpoint folder with its tokenizer.",
-            f"找不到 {vocabulary}；请给出带有分词器的检查点文件夹。",
-        )
-    try:
-        tokenizer = Tokenizer.from_file(str(vocabulary))
-    except Exception as error:  # the package raises plain Exception
-        raise ChatError(
-            f"{vocabulary} cannot be read ({error}); fetch it again.",
-            f"无法读取 {vocabulary}（{error}）；请重新获取。",
-        ) from None
-    tokens = tokenizer.encode(prompt).ids
+    tokenizer, tokens = _tokenized(modules, checkpoint, prompt)
     if not tokens:
         raise ChatError(
             'The prompt is empty; give the model a few words, e.g. PROMPT="The whale".',
@@ -295,7 +283,8 @@ def _talk(
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no “ is no reason to stop
     if split:
-        _talk_on_ranks(modules, checkpoint, tokenizer, prompt, max_new_tokens, chance)
+        streamed = TokenStream(tokenizer, tokens)
+        _talk_on_ranks(modules, checkpoint, streamed, prompt, tokens, max_new_tokens, chance)
         return
     if MODEL in modules.files.values():  # a lab whose model is the student's own
         streamed = TokenStream(tokenizer, tokens)
@@ -325,16 +314,47 @@ def _talk(
         raise ChatError(*str(error).split("\n", 1)) from None
 
 
+def _tokenized(
+    modules: StudentModules, checkpoint: Path, prompt: str
+) -> tuple[Decoder, Sequence[int]]:
+    """The tokenizer of a checkpoint, or the student's with the same vocabulary, and the prompt."""
+    vocabulary = checkpoint / "tokenizer.json"
+    if not vocabulary.is_file():
+        raise ChatError(
+            f"{vocabulary} is absent; give a checkpoint folder with its tokenizer.",
+            f"找不到 {vocabulary}；请给出带有分词器的检查点文件夹。",
+        )
+    if TOKENIZER in modules.files.values():
+        from labs.given.tokenizer import load_vocabulary
+
+        own = _class(modules, "tokens", "Tokenizer")(*load_vocabulary(checkpoint))
+        return own, own.encode(prompt)
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise ChatError(
+            "Chatting needs the package 'tokenizers': run `pip install tokenizers`.",
+            "聊天需要 tokenizers 这个包：请运行 `pip install tokenizers`。",
+        ) from None
+    try:
+        tokenizer = Tokenizer.from_file(str(vocabulary))
+    except Exception as error:  # the package raises plain Exception
+        raise ChatError(
+            f"{vocabulary} cannot be read ({error}); fetch it again.",
+            f"无法读取 {vocabulary}（{error}）；请重新获取。",
+        ) from None
+    return tokenizer, tokenizer.encode(prompt).ids
+
+
 def _talk_on_ranks(
     modules: StudentModules,
     checkpoint: Path,
-    tokenizer: Tokenizer,
+    streamed: TokenStream,
     prompt: str,
+    tokens: Sequence[int],
     max_new_tokens: int,
     chance: Chance,
 ) -> None:
-    tokens = tokenizer.encode(prompt).ids
-    streamed = TokenStream(tokenizer, tokens)
     model = _class(modules, "model", "Qwen3ForCausalLM")
     named = (
         ("attention", "Qwen3Attention"), ("attention", "RowParallelLinear"),
@@ -361,7 +381,7 @@ def _by_chance(temperature: float, seed: int) -> Callable[[Any, Any, torch.Tenso
 
 
 def stream_text(
-    tokenizer: Tokenizer, prompt: Sequence[int], new_tokens: Iterable[int]
+    tokenizer: Decoder, prompt: Sequence[int], new_tokens: Iterable[int]
 ) -> Iterator[str]:
     """Turn tokens into text as they come.
 

@@ -60,6 +60,8 @@ def add(commands: Commands) -> None:
     chat.add_argument("--weights", type=Path, help="another checkpoint folder")
     text = "processes that share the model, in a lab that splits it"
     chat.add_argument("--ranks", type=int, default=1, help=text)
+    text = "a file with your own tokenizer, used instead of the checkpoint's"
+    chat.add_argument("--tokenizer", type=Path, help=text)
 
     text = "copy your files from one lab into another"
     carry = commands.add("carry", _carry, text, lab=None)
@@ -139,6 +141,8 @@ def _chat(arguments: argparse.Namespace) -> int:
     folder = arguments.folder or lab.folder
     checkpoint = arguments.weights or labfile.LABS / "given" / "tiny_qwen3"
     files = {name: str(folder / name) for name in lab.files}
+    if arguments.tokenizer:
+        files[chat.TOKENIZER] = str(arguments.tokenizer)
     if not 0 <= arguments.temperature < 100:
         raise chat.ChatError(
             f"TEMPERATURE={arguments.temperature:g}: give 0 (no chance) or more, as 0.7",

@@ -23,14 +23,25 @@ CASES = 200
 LIMIT = 1e-6  # relative, in float32; the grader lets 1e-5 pass
 Modules = Mapping[str, ModuleType]
 Answers = Mapping[str, Any]  # tensors, numbers, dicts of numbers, by what was asked
-Ask = Callable[[Modules, int], Answers]
+Ask = Callable[..., Answers]  # modules, number of the case; in some labs: of which files
 
 
 def random_cases(lab: str) -> Ask:
     """``answers(modules, number)`` of a lab: what its solution answers to one random case."""
     short = lab.partition("_")[0]
-    ask: Ask = importlib.import_module(f"tests.mutation.{short}.random_cases").answers
-    return ask
+    return _asking(short).answers  # type: ignore[no-any-return]
+
+
+def _asking(short: str) -> ModuleType:
+    return importlib.import_module(f"tests.mutation.{short}.random_cases")
+
+
+def _asked_of(lab: str, sources: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """The files that differ, as an argument, where a lab's cases can be asked of each alone."""
+    if not hasattr(_asking(lab.partition("_")[0]), "BY_FILE"):
+        return ()
+    right = _right_sources(lab)
+    return (tuple(f.removesuffix(".py") for f, text in sources.items() if right[f] != text),)
 
 
 def unlike(lab: Lab, sources: Mapping[str, str], cases: int = CASES) -> str:
@@ -71,17 +82,17 @@ def _state(lab: Lab) -> str:
 
 
 def _unlike(lab: Lab, sources: Mapping[str, str], cases: int) -> str:
-    ask = random_cases(lab.name)
+    ask, asked_of = random_cases(lab.name), _asked_of(lab.name, sources)
     try:
         modules = _modules(sources)
     except Exception as error:
         return f"import: {error!r}"
     for number in range(cases):
         try:
-            answers = ask(modules, number)
+            answers = ask(modules, number, *asked_of)
         except Exception as error:
             return f"case {number}: {error!r}"
-        for name, want in _right(lab.name, number).items():
+        for name, want in _right(lab.name, number, *asked_of).items():
             if fault := _fault(answers.get(name), want):
                 return f"case {number}: {name}: {fault}"
     return ""
@@ -89,13 +100,18 @@ def _unlike(lab: Lab, sources: Mapping[str, str], cases: int) -> str:
 
 @cache
 def _solution(lab: str) -> Modules:
-    folder = SOLUTIONS / lab
-    return _modules(read_sources(folder, sorted(path.name for path in folder.glob("*.py")))[0])
+    return _modules(_right_sources(lab))
 
 
 @cache
-def _right(lab: str, number: int) -> Answers:
-    return random_cases(lab)(_solution(lab), number)
+def _right_sources(lab: str) -> Mapping[str, str]:
+    folder = SOLUTIONS / lab
+    return read_sources(folder, sorted(path.name for path in folder.glob("*.py")))[0]
+
+
+@cache
+def _right(lab: str, number: int, *files: tuple[str, ...]) -> Answers:
+    return random_cases(lab)(_solution(lab), number, *files)
 
 
 def _zeroed(layer: torch.nn.Linear) -> None:

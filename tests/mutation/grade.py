@@ -34,7 +34,7 @@ def survivors(
     """The mutants that lose no point, on public cases and on hidden ones.
 
     All are asked in this process, by the checks of their own exercise first, which kill most of
-    them. Those that live, and one in twenty of the others, are graded by the real grader, too.
+    them. One in twenty, others at every commit, is graded by the real grader, too.
 
     Raises:
         Ungraded: a check of one could not be judged; the grader says otherwise than this process;
@@ -43,7 +43,7 @@ def survivors(
     files = {mutant.id: {**sources, mutant.file: mutant.text} for mutant in mutants}
     here, recording = _Here(lab), Recording()
     living = {mutant.id for mutant in mutants if not here.kills(mutant, files[mutant.id])}
-    graded = [m for m in mutants if m.id in living or recording.is_due(m.id)]
+    graded = [mutant for mutant in mutants if recording.is_due(mutant.id)]
     with RecordedEngine(lab, _hidden(lab), whole=False, recording=recording) as engine:
         hand_ins = {"solution": dict(sources)} | {m.id: files[m.id] for m in graded}
         records = engine.grade(hand_ins)

@@ -20,8 +20,9 @@ PARTS = (
 )  # fmt: skip
 
 
-def answers(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def answers(module: ModuleType, number: int) -> dict[str, Any]:
     """Everything, as numbers: texts and lists by their digest."""
+    dice = Dice(number)
     special, pattern = SPECIAL[: dice.integer(0, 4)], dice.pick((PATTERN, GPT2_PATTERN))
     texts = ["".join(dice.pick(PARTS) for _ in range(dice.integer(0, 60))) for _ in range(2)]
     size = 256 + len(special) + dice.integer(0, 12)
