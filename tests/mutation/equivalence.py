@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +22,7 @@ from autograder.reference.compare import LIMITS, difference
 from autograder.worker.loader import StudentModules, read_sources
 
 CASES = 200
+SECONDS = 1.0  # of CPU for one case, which takes some thousandths: a loop that never ends
 LIMIT = 1e-6  # relative, in float32; the grader lets 1e-5 pass
 Modules = Mapping[str, ModuleType]
 Answers = Mapping[str, Any]  # tensors, numbers, dicts of numbers, by what was asked
@@ -89,13 +92,28 @@ def _unlike(lab: Lab, sources: Mapping[str, str], cases: int) -> str:
         return f"import: {error!r}"
     for number in range(cases):
         try:
-            answers = ask(modules, number, *asked_of)
+            with _ended_after(SECONDS):
+                answers = ask(modules, number, *asked_of)
         except Exception as error:
             return f"case {number}: {error!r}"
         for name, want in _right(lab.name, number, *asked_of).items():
             if fault := _fault(answers.get(name), want):
                 return f"case {number}: {name}: {fault}"
     return ""
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TimeoutError("it does not end")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @cache
