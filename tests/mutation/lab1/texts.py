@@ -16,7 +16,7 @@ from tests.mutation.dice import Dice
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<|im_end|>!", "<+.*>")
 PARTS = (
     "a", "b", "ab", " ", " ab", "o", "oo", "1", "22", "'s", "\n", "\r\n", "\t", "_", "é", "e\u0301",
-    "鲸", "鱼", "🐋", "½", "!", "ߊ", "！", "<|im", "A", *SPECIAL,
+    "鲸", "鱼", "🐋", "½", "!", "ߊ", "！", "न", "<|im", "A", *SPECIAL,
 )  # fmt: skip
 
 
@@ -55,6 +55,7 @@ def _chats(module: ModuleType, dice: Dice) -> Sequence[str]:
         "<think>\nhm\n</think>\n\nyes",
         "x</think>y</think>\nz",
         "</think>\n w",
+        "</think>X",
     )
     roles = ("system", "user", "assistant")
     messages = [{"role": dice.pick(roles), "content": dice.pick(said)} for _ in range(3)]
@@ -67,6 +68,7 @@ def _vectors(module: ModuleType, dice: Dice) -> dict[str, Any]:
     rows, dim = dice.pick((3, 300, 401)), dice.integer(1, 7)
     ids = (dice.uniform(2, 5) * rows).long()
     padding = dice.pick((None, dice.integer(0, rows - 1)))
+    ids[0, 0] = padding or 0
     table = module.Embedding(rows, dim, padding)
     found = {"new table": float((table.weight == 0).all(dim=1).sum())}
     table.weight.data.copy_(3 * dice.normal(rows, dim))
