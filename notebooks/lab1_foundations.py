@@ -247,6 +247,26 @@ with your_code("lab1") as mine:
     lowest = z[mine.silu(z).argmin()].item()
     print(f"lowest at {lowest:.2f}", verdict(abs(lowest + 1.28) < 0.05))
 
+# %% [markdown]
+# GELU (BERT, GPT-2) weighs x by the distribution function of the normal distribution, SiLU (Qwen3,
+# Llama) by the sigmoid. Both belong to one family, x · sigmoid(β x): SiLU is β = 1, GELU is nearly
+# β = 1.702, and with a huge β it is ReLU. In a trained model one cannot take the place of another:
+# its weights were learned around it.
+#
+# GELU（BERT、GPT-2）用正态分布函数给 x 加权，SiLU（Qwen3、Llama）用 sigmoid。它们同属一族
+# x · sigmoid(β x)：β = 1 是 SiLU，β = 1.702 几乎就是 GELU，β 很大时则是 ReLU。
+# 训练好的模型不能把两者互换，因为权重是围绕其中之一学出来的。
+
+# %%
+with your_code("lab1") as mine:
+    z = torch.linspace(-6, 6, 2001)
+    gelu = torch.nn.functional.gelu(z)
+    family = {beta: mine.silu(beta * z) / beta for beta in (1.0, 1.702, 100.0)}
+    apart = {beta: (curve - gelu).abs().max().item() for beta, curve in family.items()}
+    for beta, distance in apart.items():
+        print(f"x * sigmoid({beta:g} x) is at most {distance:.3f} from GELU")
+    print(verdict(apart[1.702] < 0.021 and apart[1.0] > 0.1))
+
 # %%
 with your_code("lab1") as mine:
     layer = mine.FeedForward(1, 1)
