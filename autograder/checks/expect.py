@@ -181,7 +181,7 @@ def expect_keys(
     """The value of a call, which has to be a dict that holds every one of ``keys``."""
     value = result.value
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
-    if missing:
+    if missing or not isinstance(value, dict):
         got, listed = described(value), ", ".join(keys)
         if isinstance(value, dict):
             absent = ", ".join(missing)

@@ -25,7 +25,7 @@ def answers(module: ModuleType, number: int) -> dict[str, Any]:
     dice = Dice(number)
     special, pattern = SPECIAL[: dice.integer(0, 4)], dice.pick((PATTERN, GPT2_PATTERN))
     texts = ["".join(dice.pick(PARTS) for _ in range(dice.integer(0, 60))) for _ in range(2)]
-    size = 256 + len(special) + dice.integer(0, 12)
+    size = 256 + len(special) + dice.integer(0, 40)
     vocab, merges = oracle.train(texts[0] * 2, size, special)
     made = module.Tokenizer(vocab, merges, list(special), pattern)
     ids = [dice.integer(0, len(vocab) - 1) for _ in range(dice.integer(0, 20))]
