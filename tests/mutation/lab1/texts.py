@@ -31,21 +31,33 @@ def answers(module: ModuleType, number: int) -> dict[str, Any]:
     ids = [dice.integer(0, len(vocab) - 1) for _ in range(dice.integer(0, 20))]
     given = [b"o" if dice.integer(0, 2) else b"oo" for _ in range(dice.integer(0, 9))]
     merged = module.merge_pair(given, (b"o", dice.pick((b"o", b"oo"))))
-    stream, broken = module.StreamDecoder(made), module.StreamDecoder(made)
-    one_by_one = [vocab[bytes([byte])] for byte in texts[1].encode()]
+    parts = _cut(texts[1].encode(), dice)
+    numbers = {part: number for number, part in enumerate(dict.fromkeys(parts))}
+    stream = module.StreamDecoder(module.Tokenizer(numbers, []))
+    broken = module.StreamDecoder(made)
     told = {
         "pieces": module.pre_tokenize(texts[1], list(special), pattern),
         "merged": [merged, given],
         "trained": module.train(texts[0], size, list(special), pattern),
         "encoded": made.encode(texts[1]),
         "decoded": made.decode(ids),
-        "streamed": [*map(stream.push, one_by_one), stream.finish(), stream.finish()],
+        "streamed": [*(stream.push(numbers[p]) for p in parts), stream.finish(), stream.finish()],
         # When bytes come that are no UTF-8 is free; what comes is not.
         "broken": ["".join([*map(broken.push, ids), broken.finish()]), broken.finish()],
         "chats": _chats(module, dice),
     }
     found: dict[str, Any] = {name: _number(value) for name, value in told.items()}
     return found | _vectors(module, dice)
+
+
+def _cut(data: bytes, dice: Dice) -> list[bytes]:
+    """Bytes in parts of one to four, which end wherever they like."""
+    parts = []
+    while data:
+        count = dice.integer(1, 4)
+        parts.append(data[:count])
+        data = data[count:]
+    return parts
 
 
 def _chats(module: ModuleType, dice: Dice) -> Sequence[str]:
