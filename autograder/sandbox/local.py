@@ -78,12 +78,17 @@ NO_END = Budget(cpu_seconds=1e6, wall_seconds=1e6)  # somebody may stand at a br
 
 
 class _Over(BaseException):
-    """Too long; what student code catches of it comes again a second later."""
+    """Too long; what catches or swallows it meets it again a second later."""
 
 
 @contextmanager
-def _limited(seconds: float) -> Iterator[list[bool]]:
-    """Raise in the block after so many CPU seconds; what it yields is then not empty."""
+def cpu_limit(seconds: float) -> Iterator[list[bool]]:
+    """End the block after so many CPU seconds of this process; what it yields is then not empty.
+
+    No limit where ``seconds`` is 0, in another thread than the first, or without such a clock.
+    The clock strikes every second from then on: the first stroke may be lost, in a ``__del__``
+    or while garbage is collected, where Python only reports what is raised.
+    """
     over: list[bool] = []
     here = threading.current_thread() is threading.main_thread()
     if not (seconds and here and hasattr(signal, "setitimer")):
@@ -97,10 +102,12 @@ def _limited(seconds: float) -> Iterator[list[bool]]:
     before = signal.signal(signal.SIGPROF, end)
     signal.setitimer(signal.ITIMER_PROF, seconds, 1)
     try:
-        yield over
+        with suppress(_Over):
+            yield over
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)  # forgets a stroke on its way
+        signal.signal(signal.SIGPROF, before)  # by default, it would end this process
 
 
 class LocalTransport:
@@ -131,7 +138,7 @@ class LocalTransport:
             WorkerLost: it takes longer than it may.
         """
         collective.stand_alone()
-        with self._remembered(), _limited(self._seconds) as over, suppress(_Over):
+        with self._remembered(), cpu_limit(self._seconds) as over:
             reply = self._session.execute(request, tensors, debug=self._debug)
         if over:
             self.lost += 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import signal
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +17,7 @@ from autograder.authoring.recording import Recording, content, hashed, state_of_
 from autograder.course.labfile import SOLUTIONS
 from autograder.course.records import Lab
 from autograder.reference.compare import LIMITS, difference
+from autograder.sandbox.local import cpu_limit
 from autograder.worker.loader import StudentModules, read_sources
 
 CASES = 200
@@ -93,28 +92,16 @@ def _unlike(lab: Lab, sources: Mapping[str, str], cases: int) -> str:
         return f"import: {error!r}"
     for number in range(cases):
         try:
-            with _ended_after(SECONDS):
+            with cpu_limit(SECONDS) as over:
                 answers = ask(modules, number, *asked_of)
         except Exception as error:
             return f"case {number}: {error!r}"
+        if over:
+            return f"case {number}: it does not end"
         for name, want in _right(lab.name, number, *asked_of).items():
             if fault := _fault(answers.get(name), want):
                 return f"case {number}: {name}: {fault}"
     return ""
-
-
-@contextmanager
-def _ended_after(seconds: float) -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise TimeoutError("it does not end")
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
 
 
 @cache

@@ -112,7 +112,7 @@ def test_other_code_is_told_from_the_solution() -> None:
     assert "counts" in changed("mlp.py", "2 * head_dim", "2 * head_dim + 1")
     assert "ZeroDivisionError" in changed("mlp.py", "values = 2", "values = 1 // 0 * 2")
     assert "import" in changed("mlp.py", "import torch\n", "import torch\n1 / 0\n")
-    assert "TimeoutError" in changed("mlp.py", "values = 2", "while True:\n        values = 2")
+    assert "does not end" in changed("mlp.py", "values = 2", "while True:\n        values = 2")
 
 
 def test_what_survives_and_what_is_listed_have_to_be_the_same() -> None:
