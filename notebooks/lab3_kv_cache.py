@@ -22,6 +22,7 @@ ROOT = next(f for f in (Path.cwd(), *Path.cwd().parents) if (f / "labs" / "given
 sys.path.insert(0, str(ROOT))
 # %load_ext autograder
 from autograder.cli.notebook import verdict, your_code
+from labs.given.config import Qwen3Config
 
 plt.rcParams["figure.constrained_layout.use"] = True
 
@@ -305,7 +306,35 @@ with your_code("lab3") as mine:
     print(f"Llama 2 7B: {seven}, Llama 3 8B: {three}", verdict((seven, three) == (11008, 14336)))
 
 # %% [markdown]
-# ## 8. And now? · 接下来
+# ## 8. What a layer computes · 一层要计算多少
+#
+# One layer of Qwen3-0.6B. On the left it reads a prompt, on the right it takes one more token. Only
+# attention depends on what came before: with the square of the length in prefill, in a straight
+# line per step. Guess where the lines cross before you run the cell.
+#
+# Qwen3-0.6B 的一层。左图读入一段提示，右图只再处理一个 token。只有注意力与之前的内容有关：
+# 预填充时随长度的平方增长，解码一步时随长度线性增长。运行之前先猜一猜两条线在哪里相交。
+
+# %%
+with your_code("lab3") as mine:
+    small = Qwen3Config(151936, 1024, 3072, 28, 16, 8, 128)
+    lengths = [512 * n for n in range(1, 17)]
+    calls = {"prefill": [(n, 0) for n in lengths], "one step": [(1, n - 1) for n in lengths]}
+    figure, grid = plt.subplots(1, 2, figsize=(10, 3.2))
+    for axes, (name, asked) in zip(grid, calls.items(), strict=True):
+        counts = [mine.layer_flops(small, *call) for call in asked]
+        for group in ("projections", "attention", "mlp"):
+            axes.plot(lengths, [count[group] / 1e6 for count in counts], label=group)
+        axes.axvline(3840, color="grey", linestyle=":")
+        axes.set(title=name, xlabel="tokens", ylabel="million FLOPs")
+    grid[0].legend()
+    plt.show()
+    cost = mine.layer_flops(small, 1, 3839)
+    even = cost["attention"] == cost["projections"] + cost["mlp"]
+    print(f"3840 keys: attention {cost['attention']:,}, all weights the same", verdict(even))
+
+# %% [markdown]
+# ## 9. And now? · 接下来
 #
 # These experiments are not the checks. The next cells run the checks on your saved files and give a
 # hint for what is still open; ask again, and the hint says more.

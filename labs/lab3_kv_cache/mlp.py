@@ -1,5 +1,5 @@
-# Generated from the course's sources (stub fc8c30cf2bbb): fill in the TODOs.
-"""Lab 3, part 2: the gated MLP under Llama's names, its size, and weights carried over.
+# Generated from the course's sources (stub 48b7edc59c50): fill in the TODOs.
+"""Lab 3, part 2: the gated MLP under Llama's names, its size, weights, and what a layer costs.
 
 Fill in every TODO.
 Source: ``llama/model.py`` of Meta's Llama; Shazeer 2020 for the gated unit.
@@ -12,6 +12,8 @@ from collections.abc import Mapping
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from labs.given.config import Qwen3Config
 
 
 def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | None) -> int:
@@ -57,3 +59,32 @@ def convert_hf_mlp(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
     """
     # TODO lab3.convert_hf_mlp: Rename the weights
     raise NotImplementedError("TODO lab3.convert_hf_mlp: to be written")
+
+
+def layer_flops(config: Qwen3Config, tokens: int, past: int) -> dict[str, int]:
+    """Count the operations of one decoder layer on new tokens of one sequence.
+
+    Only matrix products count: ``[m, k]`` times ``[k, n]`` takes ``2 * m * k * n`` operations, a
+    multiplication and an addition each. Every new token is compared with every key, also with
+    those that the mask hides.
+
+    Args:
+        config: sizes of the model.
+        tokens: how many new ones go through the layer at once.
+        past: tokens before them, whose keys and values come from the cache.
+
+    Returns:
+        Whole numbers under the keys ``projections, attention, mlp, total``: ``projections`` are
+        ``wq wk wv wo``; ``attention`` is queries times keys, and weights times values.
+    """
+    # TODO lab3.flops: What a layer costs
+    raise NotImplementedError("TODO lab3.flops: to be written")
+
+
+def prefill_flops(config: Qwen3Config, tokens: int) -> int:
+    """Count the operations of a whole model that reads a prompt of ``tokens`` tokens at once.
+
+    All layers, and logits for the last token only; the embedding is a look-up and costs nothing.
+    """
+    # TODO lab3.flops: What a layer costs
+    raise NotImplementedError("TODO lab3.flops: to be written")

@@ -1,4 +1,4 @@
-"""Lab 3, part 2: the gated MLP under Llama's names, its size, and weights carried over.
+"""Lab 3, part 2: the gated MLP under Llama's names, its size, weights, and what a layer costs.
 
 Fill in every TODO.
 Source: ``llama/model.py`` of Meta's Llama; Shazeer 2020 for the gated unit.
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from labs.given.config import Qwen3Config
 
 
 def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | None) -> int:
@@ -68,4 +70,44 @@ def convert_hf_mlp(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
         ".".join(names.get(part, part) for part in name.split(".")): weight
         for name, weight in state_dict.items()
     }
+    # END SOLUTION
+
+
+def layer_flops(config: Qwen3Config, tokens: int, past: int) -> dict[str, int]:
+    """Count the operations of one decoder layer on new tokens of one sequence.
+
+    Only matrix products count: ``[m, k]`` times ``[k, n]`` takes ``2 * m * k * n`` operations, a
+    multiplication and an addition each. Every new token is compared with every key, also with
+    those that the mask hides.
+
+    Args:
+        config: sizes of the model.
+        tokens: how many new ones go through the layer at once.
+        past: tokens before them, whose keys and values come from the cache.
+
+    Returns:
+        Whole numbers under the keys ``projections, attention, mlp, total``: ``projections`` are
+        ``wq wk wv wo``; ``attention`` is queries times keys, and weights times values.
+    """
+    # BEGIN SOLUTION lab3.flops
+    query_width = config.num_attention_heads * config.head_dim
+    kv_width = config.num_key_value_heads * config.head_dim
+    keys = past + tokens
+    counts = {
+        "projections": 2 * tokens * config.hidden_size * 2 * (query_width + kv_width),
+        "attention": 2 * 2 * tokens * keys * query_width,
+        "mlp": 2 * tokens * 3 * config.hidden_size * config.intermediate_size,
+    }
+    return counts | {"total": sum(counts.values())}
+    # END SOLUTION
+
+
+def prefill_flops(config: Qwen3Config, tokens: int) -> int:
+    """Count the operations of a whole model that reads a prompt of ``tokens`` tokens at once.
+
+    All layers, and logits for the last token only; the embedding is a look-up and costs nothing.
+    """
+    # BEGIN SOLUTION lab3.flops
+    head = 2 * config.hidden_size * config.vocab_size
+    return config.num_hidden_layers * layer_flops(config, tokens, 0)["total"] + head
     # END SOLUTION

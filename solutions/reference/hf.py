@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
 
 from labs.given.config import Qwen3Config
 
@@ -229,6 +230,35 @@ def hf_parameter_counts(config: Qwen3Config) -> dict[str, int]:
         counts[_kind(name)] += math.prod(shape)
     kinds = ("embedding", "attention", "mlp", "norm", "lm_head")
     return {kind: counts[kind] for kind in kinds} | {"total": counts.total()}
+
+
+def hf_flops(config: Qwen3Config, tokens: int, past: int) -> dict[str, int]:
+    """Count, with torch's own counter, what the products of a whole model take.
+
+    Returns:
+        Whole numbers under ``projections, attention, mlp, lm_head``: of all layers, for ``tokens``
+        new tokens of one sequence after ``past`` others in a cache, and logits of the last one.
+    """
+    from transformers import DynamicCache
+
+    model = modeling().Qwen3ForCausalLM(hf_config(config)).eval()
+    ids, cache = torch.zeros(1, past + tokens, dtype=torch.long), DynamicCache()
+    with torch.no_grad():
+        if past:
+            model(ids[:, :past], past_key_values=cache, use_cache=True)
+        with FlopCounterMode(display=False) as counter:
+            model(ids[:, past:], past_key_values=cache, use_cache=True, logits_to_keep=1)
+    counts: Counter[str] = Counter()
+    for name, by_operator in counter.get_flop_counts().items():
+        path, flops = name.split("."), sum(by_operator.values())
+        if path[-1] in ("mlp", "lm_head"):
+            counts[path[-1]] += flops
+        elif path[-1] == "self_attn":
+            counts["attention"] += flops
+        elif path[-1].endswith("_proj") and path[-2] == "self_attn":
+            counts["projections"] += flops
+            counts["attention"] -= flops
+    return dict(counts)
 
 
 def _kind(name: str) -> str:

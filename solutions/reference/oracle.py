@@ -162,6 +162,30 @@ def count_parameters(config: Qwen3Config) -> dict[str, int]:
     return {**counts, "total": sum(counts.values())}
 
 
+def layer_flops(config: Qwen3Config, tokens: int, past: int) -> dict[str, int]:
+    """Count the operations of one decoder layer, a product of ``[m, k]`` and ``[k, n]`` 2mkn.
+
+    Returns:
+        Whole numbers under ``projections, attention, mlp, total``, for ``tokens`` new tokens of
+        one sequence after ``past`` others; hidden keys count as well.
+    """
+    hidden, size = config.hidden_size, config.head_dim
+    widths = [n * size for n in (config.num_attention_heads, config.num_key_value_heads)]
+    inward = sum(2 * tokens * hidden * width for width in (widths[0], widths[1], widths[1]))
+    counts = {
+        "projections": inward + 2 * tokens * widths[0] * hidden,
+        "attention": 4 * config.num_attention_heads * tokens * size * (tokens + past),
+        "mlp": 6 * tokens * hidden * config.intermediate_size,
+    }
+    return {**counts, "total": sum(counts.values())}
+
+
+def prefill_flops(config: Qwen3Config, tokens: int) -> int:
+    """Count the operations of a whole model on a prompt, with logits of its last token only."""
+    layers = config.num_hidden_layers * layer_flops(config, tokens, 0)["total"]
+    return layers + 2 * config.vocab_size * config.hidden_size
+
+
 def model_logits(config: Qwen3Config, weights: Weights, tokens: Tensor) -> Tensor:
     """Run a whole causal language model on unpadded tokens.
 

@@ -218,6 +218,20 @@ def test_sizes_and_orders_of_lab_3() -> None:
         told = " ".join(str(number) for number in order.tolist())
         says("3", "TODO `lab3.permute` (6 points)", f"`{told}`")
     says("3", "TODO `lab3.kv_cache` (18 points)", f"{2 * 36 * 8 * 128 * 2:,}")
+    small, large = config(28, 1024, 16, 3072, True), config(36, 4096, 32, 12288, False)
+    todo = "TODO `lab3.flops` (4 points)"
+    for new, past, digits in ((1, 0, 2), (1, 4095, 0), (1, 32767, 0), (4096, 0, 0)):
+        cost = mlp.layer_flops(small, new, past)  # type: ignore[attr-defined]
+        told = " | ".join(f"{cost[name]:,}" for name in ("projections", "attention", "mlp"))
+        share = 100 * cost["attention"] / cost["total"]
+        says("3", todo, f"| {new:,} | {past:,} | {told} | {share:.{digits}f} % |")
+    for model, keys in ((small, 3840), (large, 23552)):
+        cost = mlp.layer_flops(model, 1, keys - 1)  # type: ignore[attr-defined]
+        assert cost["attention"] == cost["projections"] + cost["mlp"]
+        says("3", todo, f"{keys:,}")
+    whole = mlp.prefill_flops(small, 4096)  # type: ignore[attr-defined]
+    assert f"{whole / 1e12:.2f}" == "7.46"
+    says("3", todo, "7.46 · 10¹²")
     x = F.silu(vector(-2, -1, 0, 1, 2))
     says("3", "Which projection is the gate?", commas(x).replace("−", "-"))
 

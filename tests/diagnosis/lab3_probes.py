@@ -13,6 +13,7 @@ from torch import Tensor
 
 from autograder.diagnosis.misconceptions import apply, load
 from autograder.worker import costs
+from labs.given.config import Qwen3Config
 from tests.diagnosis.lab2_probes import execute, numbers, same
 
 __all__ = ["BY_ID", "CATALOGUE", "PROBES", "SOURCES", "alike", "observe"]
@@ -172,6 +173,10 @@ def mlp_probes(module: SimpleNamespace) -> Iterator[Probe]:
     yield "converted", partial(converted, "")
     yield "converted, prefixed", partial(converted, "layers.3.mlp.")
     yield "sizes", lambda: [module.feed_forward_size(*size) for size in sizes]
+    config = Qwen3Config(97, DIM, 72, 4, HEADS, KV_HEADS, SIZE)
+    calls = ((11, 0), (4, 23), (1, 41))
+    yield "operations", lambda: [list(module.layer_flops(config, *c).values()) for c in calls]
+    yield "prefill", lambda: [module.prefill_flops(config, tokens) for tokens in (7, 11)]
 
 
 PROBES = {"attention.py": attention_probes, "mlp.py": mlp_probes}

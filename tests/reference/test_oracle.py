@@ -149,6 +149,17 @@ def test_parameter_counts_of_one_8b_layer() -> None:
     assert counts["norm"] == 36 * (8_192 + 256) + 4_096
 
 
+@pytest.mark.parametrize(("tokens", "past"), [(11, 0), (4, 23), (1, 41)])
+def test_operations_are_those_that_torch_counts(tokens: int, past: int) -> None:
+    config = replace(BASE, num_hidden_layers=3)
+    layer, counted = oracle.layer_flops(config, tokens, past), hf.hf_flops(config, tokens, past)
+    head = counted.pop("lm_head")
+    assert counted == {name: 3 * layer[name] for name in ("projections", "attention", "mlp")}
+    assert layer["total"] == sum(counted.values()) / 3
+    if not past:
+        assert oracle.prefill_flops(config, tokens) == 3 * layer["total"] + head
+
+
 @pytest.mark.parametrize(
     "mask",
     [

@@ -1,4 +1,4 @@
-"""Checks of ``mlp.py``: the width, the gated unit, the weights carried over."""
+"""Checks of ``mlp.py``: the width, the gated unit, the weights carried over, what a layer costs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
+    config,
     expect_close,
     expect_dtype,
     expect_items,
@@ -23,6 +24,7 @@ from autograder.sandbox.student import Handle, Named, Result, Student
 from autograder.wire.messages import Tensor
 
 INPUT = Text("the input x", "输入 x")
+COUNTS = ("projections", "attention", "mlp", "total")
 NAMES = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
 
 
@@ -206,3 +208,64 @@ def test_convert_pure(student: Student, case: Case) -> None:
         raise reject(after, Text("the state dict that was passed", "传入的 state_dict"), case, what)
     for name, tensor in given.items():
         expect_unchanged(after[name], tensor, case, what)
+
+
+def _expect_flops(student: Student, case: Case, *keys: str) -> None:
+    asked = [
+        (model["name"], tokens, past, wanted, student.call("mlp.layer_flops", given, tokens, past))
+        for model in case["models"]
+        for given in [config(model["config"])]
+        for tokens, past, wanted in model["layers"]
+    ]
+    for name, tokens, past, wanted, result in asked:
+        counts = expect_keys(result, COUNTS, case)
+        for key in keys:
+            what = Text(
+                f'"{key}" of {tokens} new after {past} others ({name})',
+                f"在 {past} 个之后新增 {tokens} 个 token 的 “{key}”（{name}）",
+            )
+            expect_value(counts[key], wanted[key], case, what)
+
+
+@cases("flops")
+def test_flops_runs(student: Student, case: Case) -> None:
+    """It runs and has every key.
+
+    能运行，并包含所有的键。
+    """
+    _expect_flops(student, case)
+
+
+@cases("flops", "flops_published")
+def test_flops_weights(student: Student, case: Case) -> None:
+    """Projections and MLP are counted for the new tokens.
+
+    投影与 MLP 按新 token 计数。
+    """
+    _expect_flops(student, case, "projections", "mlp")
+
+
+@cases("flops", "flops_published")
+def test_flops_attention(student: Student, case: Case) -> None:
+    """Every new token meets every key, those from the cache as well, in each query head.
+
+    在每个查询头中，每个新 token 都与所有键计算，包括缓存中的键。
+    """
+    _expect_flops(student, case, "attention")
+
+
+@cases("flops", "flops_published")
+def test_flops_prefill(student: Student, case: Case) -> None:
+    """All layers count, and the head once.
+
+    计入所有层，输出层只计一次。
+    """
+    asked = [
+        (model["name"], tokens, wanted, student.call("mlp.prefill_flops", given, tokens))
+        for model in case["models"]
+        for given in [config(model["config"])]
+        for tokens, wanted in model["prompts"]
+    ]
+    for name, tokens, wanted, result in asked:
+        what = Text(f"a prompt of {tokens} tokens ({name})", f"{tokens} 个 token 的提示（{name}）")
+        expect_value(result, wanted, case, what)

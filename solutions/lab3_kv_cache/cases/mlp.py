@@ -1,16 +1,19 @@
-"""Cases of the gated MLP, of its width, and of weights that are carried over."""
+"""Cases of the gated MLP, of its width, of weights carried over, and of what a layer costs."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from autograder.course.records import Text
 from autograder.reference.recipes import Draft, Draw, draft, recipe
-from solutions.reference import interleaved
+from labs.given.config import Qwen3Config
+from solutions.reference import interleaved, oracle
 
-from .sizes import Weights, prefixed
+from .sizes import SIZES as LAYERS
+from .sizes import Weights, config_of, prefixed
 
 SIZES = ((40, 72), (24, 100), (52, 60), (36, 90))
 
@@ -140,3 +143,50 @@ def converting_bare(draw: Draw) -> Draft:
     shapes = {"gate_proj": (width, dim), "up_proj": (width, dim), "down_proj": (dim, width)}
     tensors = {f"in.{name}.weight": draw.normal(*shape) for name, shape in shapes.items()}
     return draft(Text("the names of an MLP alone", "单个 MLP 的名称"), tensors, prefix="")
+
+
+# hidden, layers, heads, intermediate; 8 kv heads of 128, vocabulary 151,936
+QWEN3 = {
+    "Qwen3-0.6B": (1024, 28, 16, 3072),
+    "Qwen3-4B": (2560, 36, 32, 9728),
+    "Qwen3-8B": (4096, 36, 32, 12288),
+    "Qwen3-32B": (5120, 64, 64, 25600),
+}
+
+
+def _counted(name: str, config: Qwen3Config, *calls: tuple[int, int]) -> dict[str, Any]:
+    """A model, and what its layers and its prefill take for (new tokens, tokens before)."""
+    layers = [[*call, oracle.layer_flops(config, *call)] for call in calls]
+    prompts = [[tokens, oracle.prefill_flops(config, tokens)] for tokens, _ in calls]
+    return {"name": name, "config": asdict(config), "layers": layers, "prompts": prompts}
+
+
+def _small(draw: Draw) -> tuple[str, Qwen3Config]:
+    hidden, heads, kv_heads, head_dim, _, _ = draw.pick(LAYERS)
+    config = config_of(
+        hidden, heads, kv_heads, head_dim,
+        vocab_size=draw.integer(90, 130), num_hidden_layers=draw.integer(3, 5),
+        intermediate_size=draw.integer(63, 99),
+    )  # fmt: skip
+    inner = config.intermediate_size
+    return f"hidden {hidden}, heads {heads}/{kv_heads} of {head_dim}, width {inner}", config
+
+
+@recipe()
+def flops(draw: Draw) -> Draft:
+    """An odd little layer: a prompt, a piece in the middle, a single step."""
+    calls = (draw.integer(7, 15), 0), (draw.integer(3, 6), draw.integer(20, 30)), (1, 41)
+    model = _counted(*_small(draw), *calls)
+    return draft(Text("a small model", "一个小模型"), models=[model])
+
+
+@recipe(hidden=0)
+def flops_published(draw: Draw) -> Draft:
+    models = []
+    for name, (hidden, layers, heads, width) in QWEN3.items():
+        config = config_of(
+            hidden, heads, 8, 128,
+            vocab_size=151_936, num_hidden_layers=layers, intermediate_size=width,
+        )  # fmt: skip
+        models.append(_counted(name, config, (4096, 0), (1, 4095)))
+    return draft(Text("published Qwen3 models", "已发布的 Qwen3 模型"), models=models)

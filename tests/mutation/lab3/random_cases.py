@@ -33,6 +33,7 @@ def answers(modules: Mapping[str, ModuleType], number: int) -> dict[str, Any]:
             **_width(mlp, dice),
             **_mlp(mlp, dice),
             **_converted(mlp, dice),
+            **_flops(mlp, dice),
         }
 
 
@@ -138,3 +139,9 @@ def _converted(module: ModuleType, dice: Dice) -> dict[str, Any]:
         "converted": {name: whose.get(id(weight)) for name, weight in found.items()},
         "converted input": list(weights) == list(kept) and found is not weights,
     }
+
+
+def _flops(module: ModuleType, dice: Dice) -> dict[str, Any]:
+    config, tokens, past = config_of(dice), dice.integer(1, 50), dice.integer(0, 60)
+    counts = module.layer_flops(config, tokens, past)
+    return {"operations": counts, "prefill": module.prefill_flops(config, tokens)}

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from labs.given.config import Qwen3Config
+
 
 def feed_forward_size(dim: int, multiple_of: int, ffn_dim_multiplier: float | None) -> int:
     hidden = int(dim * 8 / 3)
@@ -38,3 +40,23 @@ def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
             if name.endswith(old):
                 out[name.removesuffix(old) + new] = out.pop(name).clone()
     return out
+
+
+def layer_flops(config: Qwen3Config, tokens: int, past: int) -> dict[str, int]:
+    heads, shared = (
+        n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads)
+    )
+    of_one = {
+        "projections": 2 * config.hidden_size * (heads + shared + shared + heads),
+        "attention": heads * (past + tokens) << 2,
+        "mlp": 6 * config.hidden_size * config.intermediate_size,
+    }
+    of_one["total"] = sum(of_one.values())
+    return {name: tokens * count for name, count in of_one.items()}
+
+
+def prefill_flops(config: Qwen3Config, tokens: int) -> int:
+    total = 2 * config.vocab_size * config.hidden_size
+    for _ in range(config.num_hidden_layers):
+        total += layer_flops(config, tokens, 0)["total"]
+    return total

@@ -25,3 +25,21 @@ def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
             name = name.replace(old, new)
         out[name] = weight
     return out
+
+
+def layer_flops(config: Qwen3Config, tokens: int, past: int) -> dict[str, int]:
+    c, d = config, config.head_dim
+    sides = {
+        "projections": [(c.hidden_size, c.num_attention_heads * d)] * 2
+        + [(c.hidden_size, c.num_key_value_heads * d)] * 2,
+        "attention": [(past + tokens, d)] * (2 * c.num_attention_heads),
+        "mlp": [(c.hidden_size, c.intermediate_size)] * 3,
+    }
+    out = {name: sum(2 * tokens * a * b for a, b in pairs) for name, pairs in sides.items()}
+    out["total"] = sum(out.values())
+    return out
+
+
+def prefill_flops(config: Qwen3Config, tokens: int) -> int:
+    every = [layer_flops(config, tokens, past=0)["total"]] * config.num_hidden_layers
+    return sum(every, start=config.hidden_size * config.vocab_size * 2)

@@ -25,3 +25,22 @@ def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
             name = name.replace(old, new)
         out[name] = weight
     return out
+
+
+def layer_flops(config: Qwen3Config, tokens: int, past: int) -> dict[str, int]:
+    with torch.device("meta"):  # the weights are never there: their sizes are enough
+        heads = config.num_attention_heads * config.head_dim
+        shared = config.num_key_value_heads * config.head_dim
+        outward = [nn.Linear(config.hidden_size, n) for n in (heads, shared, shared)]
+        mlp = FeedForward(config.hidden_size, config.intermediate_size)
+    back = config.hidden_size * heads
+    weights = sum(linear.weight.numel() for linear in outward) + back
+    projections = 2 * tokens * weights
+    products = sum(2 * tokens * (past + tokens) * heads for _ in ("scores", "values"))
+    gated = 2 * tokens * sum(p.numel() for p in mlp.parameters())
+    return {
+        "total": projections + products + gated,
+        "mlp": gated,
+        "attention": products,
+        "projections": projections,
+    }
