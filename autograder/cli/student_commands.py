@@ -151,7 +151,7 @@ def _chat(arguments: argparse.Namespace) -> int:
     split = chat.is_split(lab)
     if split and arguments.ranks != 1 and not rank_chat.is_rank():
         return rank_chat.start(arguments.ranks, [sys.executable, "-m", "autograder", *sys.argv[1:]])
-    return chat.run(
+    status = chat.run(
         files,
         checkpoint,
         arguments.prompt,
@@ -161,6 +161,9 @@ def _chat(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         split=split,
     )
+    if rank_chat.is_rank():
+        rank_chat.end(status)
+    return status
 
 
 def _carry(arguments: argparse.Namespace) -> int:

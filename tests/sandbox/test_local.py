@@ -48,7 +48,7 @@ def test_a_stroke_that_python_swallows_comes_again() -> None:
     with cpu_limit(SECONDS) as over:
         for _ in count():
             _Swallows()
-    assert len(over) == 2
+    assert len(over) >= 2  # the next one, or one after that
 
 
 LATE = f"""
