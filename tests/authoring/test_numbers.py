@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from tests.diagnosis.lab2_probes import execute
 Vector = torch.Tensor
 
 
-def solution(lab: str, file: str) -> object:
+def solution(lab: str, file: str) -> Any:
     folder = labfile.SOLUTIONS / labfile.find_lab(lab).name
     return execute((folder / file).read_text(encoding="utf-8"), file)
 
@@ -177,15 +178,15 @@ def test_what_models_cost_in_lab_2() -> None:
     title = "TODO `lab2.count_parameters` (6 points)"
     for name, (layers, hidden, heads, width, tied) in SIZES.items():
         model = config(layers, hidden, heads, width, tied)
-        total = mlp.count_parameters(model)["total"]  # type: ignore[attr-defined]
-        cache = mlp.kv_cache_bytes(model, 1, 1, "bfloat16")  # type: ignore[attr-defined]
+        total = mlp.count_parameters(model)["total"]
+        cache = mlp.kv_cache_bytes(model, 1, 1, "bfloat16")
         says(
             "2",
             title,
             f"| {name} | {layers} | {hidden:,} | {heads} / 8 | {width:,} | "
             f"{'yes' if tied else 'no'} | {total:,} | {2 * total:,} | {cache:,} |",
         )
-    counts = mlp.count_parameters(config(*SIZES["8B"]))  # type: ignore[attr-defined]
+    counts = mlp.count_parameters(config(*SIZES["8B"]))
     total = counts["total"]
     for key, count in counts.items():
         share = f" | {count / total:.1%}".replace("%", " %") if key in ("attention", "mlp") else ""
@@ -205,31 +206,29 @@ def test_sizes_and_orders_of_lab_3() -> None:
         ("Llama-3-8B", 4096, 1024, 1.3),
     )
     for name, dim, multiple, factor in rows:
-        width = mlp.feed_forward_size(dim, multiple, factor)  # type: ignore[attr-defined]
+        width = mlp.feed_forward_size(dim, multiple, factor)
         third = 8 * dim // 3
         second = "" if factor is None else f"{int(third * factor):,} "
         given = f"| {name} | {dim:,} | {multiple:,} | {factor or '–'} |"
         made = f"{given} {third:,} | {second}| {width:,} |"
         says("3", "TODO `lab3.feed_forward_size` (4 points)", made, f"{int(1.3 * 6 * 4096):,}")
     for count, heads in ((6, 1), (8, 2)):
-        order = attention.permute_for_complex(  # type: ignore[attr-defined]
-            torch.arange(count), heads, count // heads
-        )
+        order = attention.permute_for_complex(torch.arange(count), heads, count // heads)
         told = " ".join(str(number) for number in order.tolist())
         says("3", "TODO `lab3.permute` (6 points)", f"`{told}`")
     says("3", "TODO `lab3.kv_cache` (18 points)", f"{2 * 36 * 8 * 128 * 2:,}")
     small, large = config(28, 1024, 16, 3072, True), config(36, 4096, 32, 12288, False)
     todo = "TODO `lab3.flops` (4 points)"
     for new, past, digits in ((1, 0, 2), (1, 4095, 0), (1, 32767, 0), (4096, 0, 0)):
-        cost = mlp.layer_flops(small, new, past)  # type: ignore[attr-defined]
+        cost = mlp.layer_flops(small, new, past)
         told = " | ".join(f"{cost[name]:,}" for name in ("projections", "attention", "mlp"))
         share = 100 * cost["attention"] / cost["total"]
         says("3", todo, f"| {new:,} | {past:,} | {told} | {share:.{digits}f} % |")
     for model, keys in ((small, 3840), (large, 23552)):
-        cost = mlp.layer_flops(model, 1, keys - 1)  # type: ignore[attr-defined]
+        cost = mlp.layer_flops(model, 1, keys - 1)
         assert cost["attention"] == cost["projections"] + cost["mlp"]
         says("3", todo, f"{keys:,}")
-    whole = mlp.prefill_flops(small, 4096)  # type: ignore[attr-defined]
+    whole = mlp.prefill_flops(small, 4096)
     assert f"{whole / 1e12:.2f}" == "7.46"
     says("3", todo, "7.46 · 10¹²")
     x = F.silu(vector(-2, -1, 0, 1, 2))
