@@ -9,13 +9,14 @@ that has returned, raised or died.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from autograder.sandbox.links import Budget, Link, StudentError, WorkerLost
 from autograder.wire.frames import WireError
-from autograder.wire.messages import MAX_COLLECTIVE, Tensor, pack, unpack
+from autograder.wire.messages import KEPT, MAX_COLLECTIVE, Tensor, pack, unpack
 
 if TYPE_CHECKING:
     from autograder.sandbox.student import Handle, Result, Student
@@ -191,6 +192,7 @@ class RankWorkers:
         """``begin`` gives a worker that knows its sources, where it is given one: that one."""
         self._begin, self.budget = begin, budget
         self._links: list[Link] = []
+        self._held = defaultdict[int, set[str]](set)  # names of tensors that a worker keeps
         self.raw: tuple[bytes, ...] = ()  # of the last request, by rank; empty where one is absent
 
     def fill(self, count: int, start: Callable[[], Link] | None = None) -> None:
@@ -220,10 +222,12 @@ class RankWorkers:
         world = world or len(requests)
         links = {first + place: self._links[place] for place in range(len(requests))}
         hub = RankExchange(links, world)
-        blobs = {
-            rank: pack({**request, "rank": [rank, world]}, dict(tensors))
-            for rank, (request, tensors) in enumerate(requests, first)
-        }
+        blobs = {}
+        for place, (request, tensors) in enumerate(requests):
+            rank, held = first + place, self._held[place]
+            told = {name: tensor for name, tensor in tensors.items() if name not in held}
+            held.update(name for name in told if name.startswith(KEPT))
+            blobs[rank] = pack({**request, "rank": [rank, world]}, told)
         hub.begin(blobs, self.budget)
         return hub
 
@@ -245,6 +249,7 @@ class RankWorkers:
         for link in self._links:
             link.close()
         self._links.clear()
+        self._held.clear()
 
 
 def _given(tensors: Mapping[str, Tensor]) -> bytes:

@@ -6,6 +6,7 @@ constructs a module, loads weights and calls it is one round trip.
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -423,7 +424,8 @@ class Student:
         if kind is Named:
             return {"$named": value.path}
         if kind is Literal:
-            return {"$literal": repr(value.value)}
+            data = marshal.dumps(value.value, 2)  # in this version equal data have equal bytes
+            return {"$literal": self._name(Tensor("uint8", (len(data),), data))}
         if kind is Folder:
             return {"$folder": value.path}
         if kind is np.ndarray:

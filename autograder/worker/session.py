@@ -194,7 +194,7 @@ class Session:
             made = self._find(step["path"])(*args, **kwargs)
             self._objects[step["as"]] = made
             if isinstance(made, torch.nn.Module):
-                made.eval()
+                _evaluate(made)
                 if step["dtype"] != "float32":  # what modules are made in
                     made.to(getattr(torch, step["dtype"]))
             if step["weights"] is not None:
@@ -300,6 +300,21 @@ def _load(module: Any, state: Mapping[str, torch.Tensor]) -> None:
                 if own[name].shape != state[name].shape
             ][:MAX_NAMES]
         raise _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT], names) from None
+
+
+_EVAL = ("eval", "train", "children", "__setattr__")  # how a module comes to it
+
+
+def _evaluate(module: torch.nn.Module) -> None:
+    """Do ``module.eval()``: at a fraction of its price where no class does it in its own way."""
+    plain = torch.nn.Module
+    parts = list(plain.modules(module))
+    classes = {type(part) for part in parts}
+    if any(getattr(cls, name) is not getattr(plain, name) for cls in classes for name in _EVAL):
+        module.eval()
+        return
+    for part in parts:
+        part.__dict__["training"] = False
 
 
 def _reset_torch(seed: int) -> None:

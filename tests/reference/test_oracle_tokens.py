@@ -108,6 +108,7 @@ def test_bytes_are_in_the_order_of_that_alphabet() -> None:
     assert {letter for letter, _ in ordered} == set(ByteLevel.alphabet())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ours", "theirs"), [(PATTERN, QWEN), (GPT2_PATTERN, GPT2)], ids=["Qwen3", "GPT-2"]
 )

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.ranks import Each, Group, OutOfStep, RankLost, RankRaised, RankWorkers
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Sources, WorkerTransport
+from autograder.sandbox.workers import ForkedLink
 from autograder.wire.messages import Tensor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -293,6 +295,27 @@ def test_no_descriptor_stays_open(start: Starter) -> None:
             continue
     transport.renew()
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_both_sides_know_travels_to_a_rank_once(
+    start: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    begin = ForkedLink.begin
+
+    def noted(self: ForkedLink, blob: bytes, budget: Budget) -> None:
+        sizes.append(len(blob))
+        begin(self, blob, budget)
+
+    transport = WorkerTransport(start, Sources({"attention.py": SOURCE}), LIMITS)
+    known = replace(Tensor.of(np.ones(10_000, np.float32)), key="known")
+    ranks(transport, 2).call("attention.summed", known).settle()
+    monkeypatch.setattr(ForkedLink, "begin", noted)
+    for world in (2, 2, 4):
+        result = ranks(transport, world).call("attention.summed", known)
+        np.testing.assert_array_equal(result[world - 1].value.array, world * known.array)
+    assert sum(size > known.array.nbytes for size in sizes) == 2  # the two that came anew
+    transport.renew()
 
 
 def test_what_a_rank_says_of_itself_is_checked(
