@@ -11,7 +11,7 @@ import pytest
 
 from autograder.course import labfile
 from autograder.worker.loader import read_sources
-from benchmarks import bench, hand_ins
+from benchmarks import bench, hand_ins, stages
 
 LAB = labfile.load(labfile.find_lab("2"))
 SECONDS = {
@@ -26,6 +26,17 @@ SECONDS = {
     "import_torch_wall": 1.0,
 }
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
+
+
+def test_every_stage_of_a_hand_in_is_timed() -> None:
+    table = ((side, rows) for side, rows in (("worker", stages.WORKER), ("judge", stages.JUDGE)))
+    wanted = {(side, what) for side, rows in table for *_, what in rows}
+    found = stages.stages(LAB, repeats=1)
+    absent = {("worker", "measured calls, and measuring")}  # in lab 2 nothing is
+    assert wanted - absent <= {(one.side, one.what) for one in found}
+    assert all(one.milliseconds > 0 and one.entries > 0 for one in found)
+    calls = next(one for one in found if one.what == "the student's calls")
+    assert calls.milliseconds > found[-1].milliseconds
 
 
 def test_a_class_has_right_wrong_and_untouched_hand_ins(tmp_path: Path) -> None:

@@ -150,18 +150,27 @@ class Session:
         self._seed = seed
         self.modules = StudentModules(sources, paths).install()
         self._objects: dict[int, Any] = {}
-        self._kept: dict[str, Tensor] = {}
+        self._tensors: dict[str, Tensor] = {}  # those of the request, and those that are kept
 
     def execute(
         self, request: Mapping[str, Any], tensors: Mapping[str, Tensor], *, debug: bool = False
     ) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Run the steps of one request; with ``debug`` student exceptions come through."""
         _reset_torch(self._seed)
-        self._kept.update((name, t) for name, t in tensors.items() if name.startswith(KEPT))
-        tensors = self._kept | dict(tensors)
         if request.get("fresh"):
             self.modules.fresh()
             self._objects.clear()
+        self._tensors.update(tensors)
+        try:
+            return self._executed(request["steps"], debug)
+        finally:
+            for name in tensors:
+                if not name.startswith(KEPT):
+                    del self._tensors[name]
+
+    def _executed(
+        self, steps: Sequence[Mapping[str, Any]], debug: bool
+    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
         out: dict[str, Tensor] = {}
 
         def add(tensor: Tensor) -> str:
@@ -170,10 +179,10 @@ class Session:
             return name
 
         values: list[Any] = []
-        for step in request["steps"]:
+        for step in steps:
             stage, whole = step["op"], len(out)
             try:
-                values.append(encode(self._step(step, tensors), add))
+                values.append(encode(self._step(step, self._tensors), add))
             except BaseException as error:
                 if debug:
                     raise
