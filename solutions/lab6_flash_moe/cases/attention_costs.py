@@ -29,7 +29,7 @@ def flash_growth(draw: Draw) -> Draft:
 
 @recipe()
 def flash_skips(draw: Draw) -> Draft:
-    q_len, kv_len = draw.pick(((160, 224), (176, 240), (192, 256), (208, 272)))
+    q_len, kv_len = draw.pick(((96, 112), (112, 128), (128, 144), (112, 144)))
     about = Text(
         f"{q_len} queries, {kv_len} keys, blocks of 16, causal",
         f"{q_len} 个查询，{kv_len} 个键，每块 16 个，因果",
