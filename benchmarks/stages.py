@@ -40,7 +40,6 @@ WORKER: tuple[tuple[Any, str, str], ...] = (
     (costs, "measure", "measured calls, and measuring"),
     (session, "_load", "loading weights"),
     (loader.StudentModules, "module", "running the files again"),
-    (session, "_evaluate", "eval mode"),
     (session, "decode", "decoding arguments"),
     (session, "to_torch", "weights to torch"),
     (values, "to_torch", "arguments to torch"),

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from autograder.sandbox.links import Budget, Link, StudentError, WorkerLost
+from autograder.sandbox.prefetcher import ForeseenRequest
 from autograder.wire.frames import WireError
-from autograder.wire.messages import KEPT, MAX_COLLECTIVE, Tensor, pack, unpack
+from autograder.wire.messages import MAX_COLLECTIVE, Tensor, pack, unpack
 
 if TYPE_CHECKING:
     from autograder.sandbox.student import Handle, Result, Student
@@ -192,7 +193,7 @@ class RankWorkers:
         """``begin`` gives a worker that knows its sources, where it is given one: that one."""
         self._begin, self.budget = begin, budget
         self._links: list[Link] = []
-        self._held = defaultdict[int, set[str]](set)  # names of tensors that a worker keeps
+        self._held = defaultdict[int, set[str]](set)  # names of tensors that a rank keeps
         self.raw: tuple[bytes, ...] = ()  # of the last request, by rank; empty where one is absent
 
     def fill(self, count: int, start: Callable[[], Link] | None = None) -> None:
@@ -224,10 +225,9 @@ class RankWorkers:
         hub = RankExchange(links, world)
         blobs = {}
         for place, (request, tensors) in enumerate(requests):
-            rank, held = first + place, self._held[place]
-            told = {name: tensor for name, tensor in tensors.items() if name not in held}
-            held.update(name for name in told if name.startswith(KEPT))
-            blobs[rank] = pack({**request, "rank": [rank, world]}, told)
+            rank = first + place
+            asked = ForeseenRequest({**request, "rank": [rank, world]}, tensors)
+            blobs[rank] = asked.packed(self._held[place])
         hub.begin(blobs, self.budget)
         return hub
 

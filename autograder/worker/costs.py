@@ -261,8 +261,8 @@ class _Costs(TorchDispatchMode):
         self._cap = cap
         self._sizes: dict[int, int] = {}  # bytes by the address of the storage's record
         self._watched: dict[int, weakref.ref[Any]] = {}
-        self._given = [*filter(None, map(_storage, given))]  # held: no address comes back
-        self._free = {storage._cdata for storage in self._given}
+        self._given = [_storage(tensor) for tensor in given]  # held: no address comes back
+        self._free = {key for key, _ in filter(None, self._given)}
         self._live = 0
         self.over = self.kept = False
         self.peak = self.alive = self.flops = self.largest = self.line = 0
@@ -277,18 +277,13 @@ class _Costs(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
-        # By identity: its hash is computed in Python, and operators live as long as torch does.
-        composite, name = _OPERATORS.get(id(func)) or _operator(func)
-        if composite:  # inference_mode hands on einsum and softmax whole
+        kwargs = dict(kwargs or {})
+        if _is_composite(func):  # inference_mode hands on einsum and softmax whole
             with self:
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
-        for value in (*args, *kwargs.values()) if kwargs else args:
-            if isinstance(value, Tensor):
-                self._see(value, name, kept=True)
-            elif isinstance(value, (list, tuple, dict)):
-                for tensor in _tensors((value,)):
-                    self._see(tensor, name, kept=True)
+        name = func.overloadpacket.__name__
+        for tensor in _tensors((*args, *kwargs.values())):
+            self._see(tensor, name, kept=True)
         try:
             made = func(*args, **kwargs)
         except (MemoryError, RuntimeError) as error:
@@ -297,7 +292,7 @@ class _Costs(TorchDispatchMode):
             self.over = True
             self._note(name, None, 0, kept=False)
             raise _OverCap from None
-        for tensor in (made,) if isinstance(made, Tensor) else _tensors((made,)):
+        for tensor in _tensors((made,)):
             self._see(tensor, name, kept=False)
         self.flops += of(name, args, made)
         if self._cap and self._live > self._cap:
@@ -307,13 +302,10 @@ class _Costs(TorchDispatchMode):
 
     def _see(self, tensor: Tensor, operator: str, *, kept: bool) -> None:
         """Count the storage of a tensor, unless it counts already."""
-        try:
-            storage = tensor.untyped_storage()
-        except (RuntimeError, NotImplementedError):  # sparse ones, and those inside vmap
+        found = _storage(tensor)
+        if found is None or found[0] in self._free:
             return
-        key = storage._cdata
-        if key in self._free:
-            return
+        key, storage = found
         size, known = storage.nbytes(), self._sizes.get(key)
         if known == size:
             return
@@ -388,17 +380,15 @@ def measure(
     return [None if costs.over else result, costs.table() | {"fenced": fenced}]
 
 
-_OPERATORS: dict[int, tuple[bool, str]] = {}
-
-
-def _operator(func: Any) -> tuple[bool, str]:
-    """Return whether an operator is made of others, in C++, and its name.
+@functools.cache
+def _is_composite(func: Any) -> bool:
+    """Return whether an operator is made of others, in C++.
 
     Not ``func.decompose()``: that takes Python's decompositions first, for which a worker would
     import sympy.
     """
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _COMPOSITE)
-    return _OPERATORS.setdefault(id(func), (composite, func.overloadpacket.__name__))
+    found: bool = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _COMPOSITE)
+    return found
 
 
 def _is_memory(error: BaseException) -> bool:
@@ -416,9 +406,10 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from _tensors(value.values())
 
 
-def _storage(tensor: Tensor) -> Any:
-    """The record of a tensor's memory; None where it has none of its own."""
+def _storage(tensor: Tensor) -> tuple[int, Any] | None:
+    """The record of a tensor's memory and its address; None where it has none of its own."""
     try:
-        return tensor.untyped_storage()
-    except (RuntimeError, NotImplementedError):
+        storage = tensor.untyped_storage()
+        return storage._cdata, storage
+    except (RuntimeError, NotImplementedError):  # sparse ones, and those inside vmap
         return None

@@ -268,28 +268,6 @@ class M(torch.nn.Module):
     assert module().value == [False, False, "torch.bfloat16"]
 
 
-def test_eval_mode_reaches_every_part_and_an_own_train_is_asked(hand_in: Maker) -> None:
-    text = """
-import torch
-class Part(torch.nn.Module):
-    pass
-class Own(Part):
-    def train(self, mode=True):
-        self.asked = mode
-        return self
-class Whole(torch.nn.Module):
-    def __init__(self, last):
-        super().__init__()
-        self.parts = torch.nn.ModuleList([Part(), Own() if last else Part()])
-    def forward(self):
-        return [self.training, *((p.training, getattr(p, "asked", None)) for p in self.parts)]
-"""
-    student = hand_in(text)
-    plain, own = student.new("code.Whole", False)(), student.new("code.Whole", True)()
-    assert plain.value == [False, (False, None), (False, None)]
-    assert own.value == [False, (False, None), (True, False)]
-
-
 def test_an_operator_is_not_lost_behind_hundreds_of_others(hand_in: Maker) -> None:
     student = hand_in("""
 import torch
