@@ -37,12 +37,12 @@ plt.rcParams["figure.constrained_layout.use"] = True
 # ## 1. Ranks that are threads · 用线程充当 rank
 #
 # The grader runs every rank as a process of its own. Here threads take their place: only within one
-# process can a notebook see what each of them brings and takes. (Part 9 starts real ones, of which
+# process can a notebook see what each of them brings and takes. (Part 11 starts real ones, of which
 # one sees nothing but what they print.) It also shows how little there is behind a collective:
 # everybody brings a tensor, waits for the others, and takes what all have brought.
 #
 # 评分程序让每个 rank 成为独立的进程。这里用线程代替：只有在同一个进程里，笔记本才能看到每个 rank
-# 带来什么、取走什么。（第 9 节会启动真正的进程，但只能看到它们打印的内容。）
+# 带来什么、取走什么。（第 11 节会启动真正的进程，但只能看到它们打印的内容。）
 # 由此也能看出集合通信有多简单：每个 rank 带来一个张量，等待其他 rank，再取走大家带来的全部张量。
 
 # %%
@@ -364,7 +364,72 @@ with your_code("lab5") as mine:
     print(f"off by {off:.7f}", verdict(off < 1e-4 and len(calls) == 1))
 
 # %% [markdown]
-# ## 9. Real ranks · 真正的 rank
+# ## 9. A vocabulary in ranges · 词表分段
+#
+# Ten tokens on four ranks: three rows each, so the last rank has two that belong to nobody. Above,
+# what each rank brings for the tokens of a text: its own rows, and zeros for all others. Below,
+# what each brings for the head: scores of its own range. A sum puts the first together, a gathering
+# the second.
+#
+# 十个 token 分到四个 rank：每个三行，最后一个 rank 有两行不属于任何 token。上排是每个 rank
+# 为一段文本带来的：自己的行，其余为零。下排是每个 rank 为输出头带来的：自己那一段的分数。
+# 前者靠求和合成，后者靠收集拼接。
+
+# %%
+with your_code("lab5") as mine:
+    table, ids = torch.randn(10, 4) + 2, torch.tensor([7, 2, 9, 0, 2, 5])  # [vocabulary, hidden]
+    states, borders = torch.randn(5, 4), torch.tensor([0, 2, 5])
+
+    def both_ends() -> tuple[torch.Tensor, torch.Tensor]:
+        embedding, head = mine.VocabParallelEmbedding(10, 4), mine.ParallelLMHead(10, 4)
+        for module in (embedding, head):
+            module.weight.weight_loader(module.weight, table)
+        return embedding(ids), head(states, borders)
+
+    taken, calls = on_ranks(4, both_ends)
+    scores = states[[1, 4]] @ table.T  # of the last token of each sequence: [2, 10]
+    figure, grid = plt.subplots(2, 4, figsize=(11, 4))
+    for rank, (above, below) in enumerate(grid.T):
+        above.imshow(calls[0][rank] != 0, cmap="Blues", vmin=0, vmax=1.5)
+        above.set(title=f"rank {rank}", xlabel="feature", yticks=range(6), yticklabels=ids.tolist())
+        below.imshow(calls[1][rank], cmap="viridis", vmin=scores.min(), vmax=scores.max())
+        below.set(xlabel=f"token ids from {3 * rank}", xticks=[], yticks=[0, 1])
+    grid[0, 0].set_ylabel("token id")
+    grid[1, 0].set_ylabel("sequence")
+    plt.show()
+    right = all(torch.equal(rows, table[ids]) and torch.allclose(logits, scores, atol=1e-5)
+                for rows, logits in taken)  # fmt: skip
+    print(f"collective calls: {len(calls)}", verdict(right and len(calls) == 2))
+
+# %% [markdown]
+# ## 10. Which pairs YaRN slows down · YaRN 放慢哪些对
+#
+# Qwen3's 64 pairs with YaRN by 4: what is left of each frequency, over how often the pair turns in
+# 32,768 tokens. Many turns: all angles were seen in training, and nothing changes. Less than one:
+# divided by 4, so that at 131,072 tokens no angle is new. In between, a straight line over pairs.
+#
+# Qwen3 的 64 对，factor 为 4 的 YaRN：横轴是在 32,768 个 token 内转过的圈数，纵轴是频率剩下的比例。
+# 圈数多的，所有角度训练时都见过，不变；不满一圈的除以 4，这样到 131,072 个 token 时也没有新的角度；
+# 中间的随对的序号线性过渡。
+
+# %%
+with your_code("lab5") as mine:
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    plain = 1e6 ** (-torch.arange(0, 128, 2) / 128)  # radians per position, by pair
+    share = mine.yarn_frequencies(128, 1e6, scaling) / plain
+    turns = plain * 32768 / (2 * torch.pi)
+    figure, axes = plt.subplots(figsize=(7, 2.8))
+    axes.plot(turns, share, "o", markersize=3)
+    for border in (32, 1):
+        axes.axvline(border, color="black", linestyle=":")
+    axes.set(xscale="log", ylim=(0, 1.1), xlabel="turns in 32,768 tokens", ylabel="frequency left")
+    plt.show()
+    fast, slow = share[turns > 32], share[turns < 1]
+    print(f"{len(fast)} pairs as they were, {len(slow)} pairs divided by 4",
+          verdict(bool((fast == 1).all()) and torch.allclose(slow, slow * 0 + 0.25)))  # fmt: skip
+
+# %% [markdown]
+# ## 11. Real ranks · 真正的 rank
 #
 # Two processes under `torchrun`, as on a machine with two GPUs; torch's own gloo carries the sum
 # from one to the other. Outside the grader it is you who initialises the group. What the processes
@@ -425,7 +490,7 @@ with your_code("lab5") as mine:
     print(verdict(printed.count(str(alone.tolist())) == 2))
 
 # %% [markdown]
-# ## 10. And now? · 接下来
+# ## 12. And now? · 接下来
 #
 # These experiments are not the checks. The next cells run those on your saved files, and give a
 # hint for what is open; asked again, the hint says more.
