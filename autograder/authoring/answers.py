@@ -27,6 +27,7 @@ from autograder.diagnosis.items import Answer, Trace, by_exercise
 from autograder.diagnosis.misconceptions import Catalogue, Entry, MisconceptionError
 from autograder.judge.runner import Runner
 from autograder.sandbox.local import LocalTransport
+from autograder.sandbox.sharing import SharingTransport
 from autograder.sandbox.transport import Sources
 
 Traces = Mapping[str, Trace]  # by exercise
@@ -64,6 +65,7 @@ def run_here(
     seed: int = 0,
     whole: bool = True,
     seconds: float = 0,
+    shares: bool = False,
 ) -> tuple[tuple[CheckResult, ...], Sequence[Answer]]:
     """Run the checks on a hand-in of ours; it runs in this process, as in a worker.
 
@@ -74,22 +76,26 @@ def run_here(
         seed: of torch's generator.
         whole: ask everything; else this ends with the first check that costs points.
         seconds: of CPU for one request; 0: what the lab allows, and :data:`SLOWER`.
+        shares: it does not run where it has the same text as one before it on this plan; ``seed``
+            is that of all of them.
 
     Returns:
         A result per check, and what came back on public cases.
     """
     limit = seconds or plan.lab.limits.cpu_seconds + SLOWER
-    transport = LocalTransport(Sources(sources), seed=seed, seconds=limit)
+    here = LocalTransport(Sources(sources), seed=seed, seconds=limit)
+    transport = SharingTransport(here, plan.shared, sources) if shares else here
     # Workers are without oneDNN, whose bfloat16 kernels round in other places.
     before = torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
     try:
         runner = Runner(plan, transport, whole=whole)
         results = runner.run({}, set(only))
         if whole:  # whatever the order of cases will be when a class is graded
-            runner.ask_the_rest(skipped=False)
+            with transport.aside():
+                runner.ask_the_rest(skipped=False)
     finally:
         torch.backends.mkldnn.set_flags(before[0])  # type: ignore[no-untyped-call]
-        transport.close()
+        here.close()
     return results, runner.answers
 
 
@@ -229,7 +235,7 @@ def _answer(plan: Plan, task: _Task) -> Any:
     """Plain data: the items that are wanted, by exercise, and the checks that cost points."""
     sources, keys, width = task
     checks = with_needs(plan.lab, {key.split("/")[0] for key in keys if key != ALL})
-    results, answers = run_here(plan, sources, only=checks)
+    results, answers = run_here(plan, sources, only=checks, shares=True)
     items = {
         name: {
             key: [s.form, s.vector.tolist(), s.norm, s.weight, s.digest.hex()]

@@ -4,8 +4,12 @@ Known hand-ins are ours: solutions, with and without mistakes in them, other sty
 they answer hangs on their text, on the lab's checks and cases, on the code that runs and judges
 them and on the libraries; all of this is in the key of an entry, and points and words are not.
 
+Where a hand-in has the same text to answer with as one before it, as the solution with another
+line changed, it does not run (:mod:`autograder.sandbox.sharing`).
+
 Of the entries that are read, one in twenty is answered anew and has to be what was recorded;
 which ones depends on the commit, so that a key that misses something is found sooner or later.
+It runs as a whole then, even where it is recorded for the first time.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import platform
 import sqlite3
 import subprocess
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from importlib import metadata
@@ -179,15 +183,14 @@ class RecordedEngine:
         known = {key: self._recording.get(key) for key in keys.values()}
         due = {key for key in known if known[key] is None or self._recording.is_due(key)}
         chosen = {key: hand_ins[name] for name, key in keys.items() if key in due}
-        for record in self._graded(chosen, only):
-            now = _to_plain(record)
-            before = known[record.student]
+        names = {key: name for name, key in keys.items()}
+        for key, now in self._graded(chosen, only):
+            before = known[key]
             if before is None:
-                known[record.student] = now
-                self._recording.put(record.student, now)
+                known[key] = now
+                self._recording.put(key, now)
             elif _verdicts(before) != _verdicts(now):
-                name = next(name for name, key in keys.items() if key == record.student)
-                what = f"{self._lab.name}: {name}"
+                what = f"{self._lab.name}: {names[key]}"
                 raise self._recording.stale(what, _verdicts(before), _verdicts(now))
         return {name: _from_plain(name, known[key]) for name, key in keys.items()}
 
@@ -199,16 +202,22 @@ class RecordedEngine:
 
     def _graded(
         self, hand_ins: Mapping[str, Mapping[str, str]], only: Sequence[str]
-    ) -> Iterable[HandIn]:
-        """Grade for once; a key stands for a name, so that the order of cases is the content's."""
+    ) -> Iterator[tuple[str, Any]]:
+        """Records as plain data, by key; first with shared answers, then, of those due, without.
+
+        A key stands for a name, so that the order of cases is the content's.
+        """
         if not hand_ins:
-            return ()
+            return
         if self._engine is None:
             self._engine = Engine(self._lab, self._options)
             self._engine.__enter__()
             self._engine.wait_ready()
-        submissions = (Submission(key, files) for key, files in hand_ins.items())
-        return self._engine.grade(submissions, only)
+        submissions = [Submission(key, files) for key, files in hand_ins.items()]
+        due = [one for one in submissions if self._recording.is_due(one.student)]
+        for shares, some in ((True, submissions), (False, due)):
+            for record in self._engine.grade(iter(some), only, shares=shares):
+                yield record.student, _to_plain(record)
 
 
 def hashed(*parts: str) -> str:

@@ -15,6 +15,7 @@ from autograder.checks import plugin
 from autograder.course.records import Lab
 from autograder.reference.cases import Case
 from autograder.sandbox.prefetcher import Coming, ForeseenRequest
+from autograder.sandbox.sharing import SharedReplies
 from autograder.sandbox.student import Student
 
 
@@ -77,7 +78,7 @@ class Plan:
     ``probes``, by exercise, are asked where no mistake is recognised. ``confirmations``, by the
     checks whose counts they confirm, are asked as :mod:`confirm` decides. ``behaviours``, by
     exercise and mistake, are asked where answers give no name. ``habits`` grow from hand-in to
-    hand-in.
+    hand-in, and so does what is ``shared`` by known ones.
     """
 
     lab: Lab
@@ -86,6 +87,7 @@ class Plan:
     confirmations: dict[tuple[str, ...], CheckCase] = field(default_factory=dict)
     behaviours: dict[str, dict[str, CheckCase]] = field(default_factory=dict)
     habits: RequestHistory = field(default_factory=RequestHistory)
+    shared: SharedReplies = field(default_factory=SharedReplies)
 
     def split(self, *, hidden: bool) -> dict[str, tuple[CheckCase, ...]]:
         """The trials by check, on hidden cases or on public ones."""

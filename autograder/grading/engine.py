@@ -57,6 +57,7 @@ class Engine:
         self.processes: JudgeProcess | None = None
         self.counts: Mapping[str, int] = {}
         self._checks: list[str] = []
+        self._shares = False
         self.workers = 1  # machines, as of a cluster
         self.isolation = Isolation("weak", (), "spawn" if options.spawn else "fork")
 
@@ -78,7 +79,11 @@ class Engine:
         self.isolation = Isolation(level(layers), layers, self.isolation.worker)
 
     def grade(
-        self, submissions: Iterator[Submission], checks: Sequence[str] | None = None
+        self,
+        submissions: Iterator[Submission],
+        checks: Sequence[str] | None = None,
+        *,
+        shares: bool = False,
     ) -> Iterator[HandIn]:
         """Grade hand-ins, at most ``jobs`` at a time; yield each record when it is done.
 
@@ -86,6 +91,8 @@ class Engine:
             submissions: what was handed in.
             checks: names of the checks to run, those that they need among them; without it those
                 of the options.
+            shares: answer one hand-in as another where they have the same text to answer with;
+                for known ones, whose code does nothing beyond that.
 
         Raises:
             EngineError: the judge process ended and could not be started again.
@@ -93,6 +100,7 @@ class Engine:
         """
         assert self.processes is not None
         self._checks = list(self._options.checks if checks is None else checks)
+        self._shares = shares
         working: dict[str, Submission] = {}
         suspects: deque[Submission] = deque()  # lost once; each is tried again alone
         alone = False
@@ -184,6 +192,7 @@ class Engine:
                 "each_case": self._options.each_case,
                 "keep": str(self._options.keep / name) if self._options.keep else None,
                 "kept": str(self._options.kept / name) if self._options.kept else None,
+                "shares": self._shares,
             }
         )
 

@@ -19,6 +19,7 @@ from autograder.judge.marks import may_keep_static_state
 from autograder.judge.runner import Runner
 from autograder.sandbox.links import NoWorker, Starter, StudentError, Usage, WorkerLost
 from autograder.sandbox.recording import KeepingTransport, KeptTransport
+from autograder.sandbox.sharing import SharingTransport
 from autograder.sandbox.student import Student
 from autograder.sandbox.transport import Sources, WorkerTransport
 
@@ -225,6 +226,7 @@ def grade_hand_in(
         plan: the lab's checks and cases.
         request: see :mod:`autograder.judge.main`; with ``keep`` (a path) what comes back is
             kept there, with ``kept`` it is taken from there and nothing of the hand-in runs.
+            With ``shares`` it does not run where it has the same text as one before it.
         start: how to get a worker.
         known: what mistakes are recognised by; without it none is looked for.
 
@@ -237,12 +239,14 @@ def grade_hand_in(
     problems = from_plain(dict[str, Message], request["problems"])
     sources = Sources(request["files"], request["paths"], lab.given)
     worker = WorkerTransport(start, sources, lab.limits)
-    transport: WorkerTransport | KeepingTransport | KeptTransport = worker
+    transport: WorkerTransport | KeepingTransport | KeptTransport | SharingTransport = worker
     if request.get("kept"):
         transport = KeptTransport(Path(request["kept"]))
     elif request.get("keep"):
         told = {name: request[name] for name in ("files", "problems", "order")}
         transport = KeepingTransport(worker, Path(request["keep"]), told)
+    elif request.get("shares"):
+        transport = SharingTransport(worker, plan.shared, request["files"], worker.ahead)
     shown = bool(request.get("prints"))  # nothing is asked ahead: else prints are of no one check
     ahead = None if request.get("kept") or shown else worker.ahead
     runner = Runner(plan, transport, ahead, whole=request.get("whole", True), prints=shown)

@@ -2,8 +2,9 @@
 
 It speaks JSON lines over its standard streams. In: ``{"hand_in": id, "files": …, "paths": …,
 "problems": …, "order": seed, "checks": names, "replay": bool, "keep": path or null, "kept": path
-or null}``. Out: ``{"ready": …}``, then per hand-in ``{"hand_in": id, "record": …}``,
-``{"hand_in": id, "lost": why}`` when the forked judge that had it ended,
+or null, "shares": bool}``. Out: ``{"ready": …}``, then per hand-in
+``{"hand_in": id, "record": …}``, ``{"hand_in": id, "lost": why}`` when the forked judge that had it
+ended,
 ``{"hand_in": id, "unwritten": [errno, why]}`` when its outputs could not be kept, or
 ``{"hand_in": id, "no_worker": why}`` when no worker is to be had any more, so that judge and
 zygote have to be started anew. It never imports torch or student code.

@@ -8,7 +8,7 @@ then asks one of them finds its reply there. What several checks ask alike is pu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from autograder.sandbox.links import Budget, Link, WorkerLost
@@ -73,6 +73,7 @@ class Prefetcher:
         self._replies: dict[ForeseenRequest, bytes] = {}  # empty: it is on its way
         self._off = False
         self.expecting = False  # whether anything is foreseen
+        self.is_answered: Callable[[ForeseenRequest], bool] = lambda _: False  # without a worker
 
     @property
     def begun(self) -> bool:
@@ -83,7 +84,8 @@ class Prefetcher:
         """Foresee these questions, in this order, and no others."""
         self._end()
         if not self._off:
-            self._coming, self.expecting = coming, True
+            self._coming = ((q, shared) for q, shared in coming if not self.is_answered(q))
+            self.expecting = True
 
     def stop(self) -> None:
         """Foresee nothing any more, as long as this hand-in is asked."""

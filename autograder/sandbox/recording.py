@@ -123,7 +123,7 @@ class KeepingTransport:
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
         """Execute in the worker; see :meth:`WorkerTransport.exchange`."""
-        header: dict[str, Any] = {"request": _digest(request, tensors)}
+        header: dict[str, Any] = {"request": digest_of(request, tensors)}
         try:
             reply = self._inner.exchange(request, tensors)
         except WorkerLost as lost:
@@ -134,7 +134,7 @@ class KeepingTransport:
 
     def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Execute on ranks; see :meth:`WorkerTransport.exchange_ranks`."""
-        header: dict[str, Any] = {"request": digest(requests, _digest)}
+        header: dict[str, Any] = {"request": digest(requests, digest_of)}
         blob = b""
         try:
             met = self._inner.exchange_ranks(requests)
@@ -218,7 +218,7 @@ class KeptTransport:
             WorkerLost: the worker was lost then.
             NotKept: it was never asked.
         """
-        header, blob = self._answer(_digest(request, tensors))
+        header, blob = self._answer(digest_of(request, tensors))
         if "lost" in header:
             self.lost += 1
             raise lost_of(header["lost"])
@@ -231,7 +231,7 @@ class KeptTransport:
             RankLost, OutOfStep: so it went then.
             NotKept: it was never asked.
         """
-        header, blob = self._answer(digest(requests, _digest))
+        header, blob = self._answer(digest(requests, digest_of))
         if "lost" in header:
             self.lost += 1
         expect_met(header)
@@ -283,7 +283,7 @@ def hand_in_of(path: Path) -> dict[str, Any]:
     return told
 
 
-def _digest(request: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+def digest_of(request: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
     """Hash of a request by what its tensors hold: their names tell where a file lay then.
 
     Whether namespaces were fresh for it is left out: of the cases that a lab has later, another

@@ -105,6 +105,19 @@ def test_a_stale_entry_is_found_when_its_turn_comes(lab: Lab, first: Path, tmp_p
         engine.grade(HAND_INS)
 
 
+def test_one_in_twenty_runs_whole_and_shows_whether_answers_may_be_shared(
+    lab: Lab, tmp_path: Path
+) -> None:
+    # Text that mentions nothing of it, and yet changes what comes after it in its process.
+    carries = {"carries": tiny_lab.doing(one="type(x).__rmul__ = lambda self, other: self")}
+    known = Recording(tmp_path)
+    known.is_due = lambda key: True  # type: ignore[method-assign]
+    with RecordedEngine(lab, None, recording=known) as engine:
+        assert outcome(engine.grade(HAND_INS)["wrong"]) is Outcome.FAILED
+        with pytest.raises(StaleRecordingError, match="lab9_doubling: carries"):
+            engine.grade({**HAND_INS, **carries})
+
+
 def test_a_key_holds_what_an_answer_hangs_on_and_no_words_or_points(
     lab: Lab, tmp_path: Path
 ) -> None:
@@ -177,9 +190,9 @@ def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: An
     three = {"lab9.many": sorted(first["lab9.many"])[:3]}
     asked: list[set[str]] = []
 
-    def seen(*given: Any, only: set[str]) -> Any:
+    def seen(*given: Any, only: set[str], **options: Any) -> Any:
         asked.append(only)
-        return run_here(*given, only=only)
+        return run_here(*given, only=only, **options)
 
     with monkeypatch.context() as patch:  # what is wanted besides is asked alone
         patch.setattr(answers, "run_here", seen)
