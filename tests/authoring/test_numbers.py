@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from autograder.authoring.pages import sections
 from autograder.course import labfile
+from autograder.reference import cases
 from labs.given.config import Qwen3Config
 from labs.given.norm import RMSNorm
 from tests.diagnosis.lab2_probes import execute
@@ -248,3 +249,18 @@ def test_sampling_of_lab_4() -> None:
     mine = sum(check.points for check in lab.checks if check.exercise in own)
     page = (lab.folder / "README.md").read_text(encoding="utf-8")
     assert f"{100 - mine} of 100 points do not depend" in page
+
+
+def test_lab_6_says_on_what_sizes_costs_are_counted() -> None:
+    lab = labfile.find_lab("6")
+    public = {case.recipe: case for case in cases.load(lab / "cases.safetensors")}
+    sizes = {
+        name: [public[name][part].shape[2] for part in "qk"]
+        for name in ("flash_growth", "flash_skips", "flash_cap")
+    }
+    (rows, columns), (short, keys) = sizes["flash_skips"], sizes["flash_growth"]
+    queries, most = (n * times for n, times in zip(sizes["flash_cap"], (8, 32), strict=True))
+    for page in ("README.md", "README.zh-CN.md"):
+        text = (lab / page).read_text(encoding="utf-8")
+        assert f"{rows} × {columns}" in text and f"{short} × {keys}" in text
+        assert f"{4 * short} × {4 * keys:,}" in text and f"{queries:,} × {most:,}" in text

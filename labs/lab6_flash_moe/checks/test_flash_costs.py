@@ -7,7 +7,7 @@ inference_mode, torch's own function) and with wrong ones:
 * growth of peak live bytes at four times the length, limit 5: right 1.2 to 4.2; a table of
   booleans 13.7, of scores 15.3, all tiles kept 11.9.
 * FLOPs of causal attention over those of the same code with nothing hidden, limit 0.75: right
-  0.61 to 0.67; all tiles 1.
+  0.57 to 0.67; all tiles 1.
 * bytes at most in a long call, limit 64 MiB: right 0.2 to 12 MiB; a table of scores has 64 MiB by
   itself, and a softmax the same again. (Of address space, right styles take up to 96 MiB, and the
   process has 192 MiB left.)
