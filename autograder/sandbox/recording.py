@@ -19,7 +19,7 @@ from typing import Any
 from autograder.course.records import Frame
 from autograder.sandbox.links import WorkerLost
 from autograder.sandbox.ranks import OutOfStep, RankLost, RankReplies, Request
-from autograder.sandbox.transport import Reply, WorkerTransport
+from autograder.sandbox.transport import CheckTransport, Reply, WorkerTransport
 from autograder.wire.frames import LENGTH, MAX_MESSAGE, WireError, frame, frame_length
 from autograder.wire.messages import Tensor, unpack
 
@@ -100,59 +100,17 @@ class NotKept(Exception):
     """A request that was never made while outputs were kept."""
 
 
-class KeepingTransport:
-    """Hands requests on to a worker and writes down what comes back.
+class PassingTransport:
+    """Stands before another transport; what is printed is taken from it after every request."""
 
-    Args:
-        inner: what really runs student code.
-        path: where to; the file appears when :meth:`save` is called, whole or not at all.
-        hand_in: what to find again in it, as plain data.
-    """
-
-    def __init__(self, inner: WorkerTransport, path: Path, hand_in: Mapping[str, Any]) -> None:
+    def __init__(self, inner: CheckTransport) -> None:
         self._inner = inner
-        self._path = path
-        self._entries = [_entry(dict(hand_in), b"")]
         self._prints = ""
-        self._left = MAX_KEPT
 
     @property
     def lost(self) -> int:
         """Workers lost so far."""
         return self._inner.lost
-
-    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
-        """Execute in the worker; see :meth:`WorkerTransport.exchange`."""
-        header: dict[str, Any] = {"request": digest_of(request, tensors)}
-        try:
-            reply = self._inner.exchange(request, tensors)
-        except WorkerLost as lost:
-            self._keep(header | to_plain(lost), b"")
-            raise
-        self._keep(header, self._inner.raw)  # packed anew it may be beyond what `unpack` takes
-        return reply
-
-    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
-        """Execute on ranks; see :meth:`WorkerTransport.exchange_ranks`."""
-        header: dict[str, Any] = {"request": digest(requests, digest_of)}
-        blob = b""
-        try:
-            met = self._inner.exchange_ranks(requests)
-            header["calls"] = list(met.calls)
-            blob = joined(self._inner.gang.raw)
-            return met
-        except (WorkerLost, OutOfStep) as error:
-            header |= to_plain(error)
-            raise
-        finally:
-            self._keep(header, blob)
-
-    def _keep(self, header: dict[str, Any], blob: bytes) -> None:
-        prints = self._inner.take_prints()
-        self._prints += prints
-        if len(blob) <= min(self._left, MAX_MESSAGE):
-            self._left -= len(blob)
-            self._entries.append(_entry(header | {"prints": prints}, blob))
 
     def take_prints(self) -> str:
         """Return what student code printed since the last call."""
@@ -174,6 +132,56 @@ class KeepingTransport:
         with self._inner.aside():
             yield
         self._prints = ""
+
+
+class KeepingTransport(PassingTransport):
+    """Hands requests on to a worker and writes down what comes back.
+
+    Args:
+        inner: what really runs student code.
+        path: where to; the file appears when :meth:`save` is called, whole or not at all.
+        hand_in: what to find again in it, as plain data.
+    """
+
+    def __init__(self, inner: WorkerTransport, path: Path, hand_in: Mapping[str, Any]) -> None:
+        super().__init__(inner)
+        self._worker = inner
+        self._path = path
+        self._entries = [_entry(dict(hand_in), b"")]
+        self._left = MAX_KEPT
+
+    def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
+        """Execute in the worker; see :meth:`WorkerTransport.exchange`."""
+        header: dict[str, Any] = {"request": digest_of(request, tensors)}
+        try:
+            reply = self._worker.exchange(request, tensors)
+        except WorkerLost as lost:
+            self._keep(header | to_plain(lost), b"")
+            raise
+        self._keep(header, self._worker.raw)  # packed anew it may be beyond what `unpack` takes
+        return reply
+
+    def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
+        """Execute on ranks; see :meth:`WorkerTransport.exchange_ranks`."""
+        header: dict[str, Any] = {"request": digest(requests, digest_of)}
+        blob = b""
+        try:
+            met = self._worker.exchange_ranks(requests)
+            header["calls"] = list(met.calls)
+            blob = joined(self._worker.gang.raw)
+            return met
+        except (WorkerLost, OutOfStep) as error:
+            header |= to_plain(error)
+            raise
+        finally:
+            self._keep(header, blob)
+
+    def _keep(self, header: dict[str, Any], blob: bytes) -> None:
+        prints = self._inner.take_prints()
+        self._prints += prints
+        if len(blob) <= min(self._left, MAX_MESSAGE):
+            self._left -= len(blob)
+            self._entries.append(_entry(header | {"prints": prints}, blob))
 
     def save(self) -> None:
         """Write the file. Raises OSError."""

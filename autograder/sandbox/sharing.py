@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from autograder.sandbox.prefetcher import ForeseenRequest, OutOfTurn, Prefetcher
 from autograder.sandbox.ranks import RankReplies, RankTransport, Request
-from autograder.sandbox.recording import digest_of
+from autograder.sandbox.recording import PassingTransport, digest_of
 from autograder.sandbox.transport import CheckTransport, Reply
 from autograder.wire.messages import Tensor, pack, unpack
 
@@ -162,7 +162,7 @@ class SharedReplies:
             self._found[key] = blobs, replace(found, replies=()), prints
 
 
-class SharingTransport:
+class SharingTransport(PassingTransport):
     """Tells what another hand-in answered where that has the same text; else this one runs.
 
     Args:
@@ -179,13 +179,13 @@ class SharingTransport:
         files: Mapping[str, str],
         ahead: Prefetcher | None = None,
     ) -> None:
-        self._inner, self._shared = inner, shared
+        super().__init__(inner)
+        self._shared = shared
         self._definitions = Definitions(files)
         names = "|".join(name.removesuffix(".py") for name in files)
         self._path = re.compile(rf'"((?:{names})\.\w+)')
         self._behind: dict[str, tuple[_Part, ...]] = {}
         self._alone, self._ranks = _Objects(), _Objects()
-        self._prints = ""
         self._dead: set[str] = set()  # keys that run: what goes on with them is known of nobody
         self._off = False
         self._ahead = ahead
@@ -237,9 +237,11 @@ class SharingTransport:
         stale, objects.stale = objects.stale, False
         if stale:
             requests = [({**request, "fresh": True}, tensors) for request, tensors in requests]
-        found = run(requests)
-        prints = self._inner.take_prints()
-        self._prints += prints
+        try:
+            found = run(requests)
+        finally:
+            prints = self._inner.take_prints()
+            self._prints += prints
         if key:
             self._shared.put(key, found, prints)
         return found
@@ -273,32 +275,13 @@ class SharingTransport:
         key = self._key([(asked.request, asked.tensors)], (), digests[asked])
         return key in self._shared and key not in self._dead
 
-    @property
-    def lost(self) -> int:
-        """Workers lost so far."""
-        return self._inner.lost
-
-    def take_prints(self) -> str:
-        """Return what student code printed since the last call."""
-        prints, self._prints = self._prints + self._inner.take_prints(), ""
-        return prints
-
-    def forgive(self) -> None:
-        """The last loss is nobody's fault."""
-        self._inner.forgive()
-        self._prints = ""
-
-    def renew(self) -> None:
-        """Let go of the worker."""
-        self._inner.renew()
-
     @contextmanager
     def aside(self) -> Iterator[None]:
         """See :class:`CheckTransport`; what is asked meanwhile runs."""
         off, self._off = self._off, True
-        with self._inner.aside():
+        with super().aside():
             yield
-        self._off, self._prints = off, ""
+        self._off = off
 
 
 @dataclass(frozen=True)
