@@ -190,7 +190,7 @@ def test_a_later_case_of_a_check_gets_the_namespaces_that_its_first_would_have(
     sharing, running = changed("TABLE[1] * x", "TABLE[1] + x")
     doubled(Student(sharing))
     tripled(Student(sharing, fresh=False))
-    Student(sharing, fresh=False).call("answer.three", 4).value  # noqa: B018
+    assert Student(sharing, fresh=False).call("answer.three", 4).value == 7
     assert [request["fresh"] for request in running.asked] == [True, False]
 
 
