@@ -141,7 +141,7 @@ class SharedReplies:
     def __init__(self) -> None:
         self._found: dict[str, tuple[list[bytes], RankReplies, str]] = {}
         self._left = MOST_SHARED
-        self.digests: dict[ForeseenRequest, str] = {}
+        self.digests: dict[ForeseenRequest, str] = {}  # each is taken once for a class
 
     def __contains__(self, key: str) -> bool:
         return key in self._found
@@ -218,7 +218,7 @@ class SharingTransport(PassingTransport):
         requests: Sequence[Request],
         run: Callable[[Sequence[Request]], RankReplies],
     ) -> RankReplies:
-        made, needed = _objects(requests)
+        made, needed = _numbers(requests)
         before = {objects.made.get(number, _NOWHERE) for number in needed}
         key = "" if self._off else self._key(requests, [one.key for one in before])
         elsewhere = {one.elsewhere for one in before}
@@ -306,7 +306,7 @@ class _Objects:
 _HANDLE = re.compile(r'"(?:\$h|target|held)": (\d+)')
 
 
-def _objects(requests: Sequence[Request]) -> tuple[set[str], set[str]]:
+def _numbers(requests: Sequence[Request]) -> tuple[set[str], set[str]]:
     """The numbers of objects that requests make, and of those that earlier ones have made."""
     steps = [step for request, _ in requests for step in request["steps"]]
     made = {str(step["as"]) for step in steps if "as" in step}

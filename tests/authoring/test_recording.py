@@ -60,10 +60,19 @@ def none_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def never_due(path: Path) -> Recording:
-    known = Recording(path, "")
-    known.is_due = lambda key: False  # type: ignore[method-assign]
-    return known
+class Settled(Recording):
+    """A recording of which every entry is answered anew, or none."""
+
+    def __init__(self, folder: Path, *, due: bool) -> None:
+        super().__init__(folder, "")
+        self.due = due
+
+    def is_due(self, key: str) -> bool:
+        return self.due
+
+
+def never_due(path: Path) -> Settled:
+    return Settled(path, due=False)
 
 
 @pytest.mark.usefixtures("none_starts")
@@ -110,8 +119,7 @@ def test_one_in_twenty_runs_whole_and_shows_whether_answers_may_be_shared(
 ) -> None:
     # Text that mentions nothing of it, and yet changes what comes after it in its process.
     carries = {"carries": tiny_lab.doing(one="type(x).__rmul__ = lambda self, other: self")}
-    known = Recording(tmp_path)
-    known.is_due = lambda key: True  # type: ignore[method-assign]
+    known = Settled(tmp_path, due=True)
     with RecordedEngine(lab, None, recording=known) as engine:
         assert outcome(engine.grade(HAND_INS)["wrong"]) is Outcome.FAILED
         with pytest.raises(StaleRecordingError, match="lab9_doubling: carries"):
@@ -146,7 +154,7 @@ def test_an_answer_of_any_kind_is_recorded(tmp_path: Path) -> None:
     known = never_due(tmp_path)
     assert known.answer("key", lambda: {"a": [1]}, "a thing") == {"a": [1]}
     assert known.answer("key", lambda: {"a": [2]}, "a thing") == {"a": [1]}
-    known.is_due = lambda key: True  # type: ignore[method-assign]
+    known.due = True
     with pytest.raises(StaleRecordingError, match="a thing: recorded as 1, but it comes to 2"):
         known.put("other", 1)
         known.answer("other", lambda: 2, "a thing")
