@@ -185,7 +185,13 @@ def checkpoint_without_head(draw: Draw) -> Draft:
 
 
 def _engine(
-    draw: Draw, en: str, zh: str, *, scaling: dict[str, Any] | None = None, **other: Any
+    draw: Draw,
+    en: str,
+    zh: str,
+    *,
+    ranks: tuple[int, ...],
+    scaling: dict[str, Any] | None = None,
+    **other: Any,
 ) -> Draft:
     size = draw.pick(_WHOLE)
     c, lengths = _config(size, 2, **other), size[-1]
@@ -195,22 +201,25 @@ def _engine(
     y = oracle_engine.hidden_states(c, weights, *at, scaling)
     logits = oracle_engine.logits(oracle_engine.head_of(c, weights), y, given["cu"])
     tensors = {"y": y, "logits": logits, **given, **prefixed(weights, "hf.")}
-    return draft(_about(c, lengths, en, zh), tensors, asdict(c), scaling=scaling)
+    return draft(_about(c, lengths, en, zh), tensors, asdict(c), scaling=scaling, ranks=list(ranks))
 
 
 @recipe()
 def engine(draw: Draw) -> Draft:
-    return _engine(draw, "a head of its own: ", "独立的输出头：", tie_word_embeddings=False)
+    return _engine(
+        draw, "a head of its own: ", "独立的输出头：", ranks=(1, 2, 4), tie_word_embeddings=False
+    )
 
 
 @recipe()
 def engine_tied(draw: Draw) -> Draft:
-    return _engine(draw, "tied: ", "共享输出头：")
+    return _engine(draw, "tied: ", "共享输出头：", ranks=(4,))
 
 
 @recipe()
 def engine_scaled(draw: Draw) -> Draft:
-    return _engine(draw, "YaRN, positions from 300: ", "YaRN，位置从 300 开始：", scaling=SCALING)
+    en, zh = "YaRN, positions from 300: ", "YaRN，位置从 300 开始："
+    return _engine(draw, en, zh, ranks=(2,), scaling=SCALING)
 
 
 @recipe()
@@ -223,4 +232,4 @@ def engine_checkpoint(draw: Draw) -> Draft:
     logits = oracle_engine.logits(oracle_engine.head_of(c, weights), y, given["cu"])
     about = _about(c, lengths, "tiny Qwen3: ", "小型 Qwen3：")
     tensors = {"y": y, "logits": logits, **given}
-    return draft(about, tensors, asdict(c), folder=CHECKPOINT, scaling=None)
+    return draft(about, tensors, asdict(c), folder=CHECKPOINT, scaling=None, ranks=[4])
