@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 # Markdown makes a space of a line break, and between these characters none belongs.
 _BROKEN = re.compile(r"[\u3001-\u3011\u4e00-\u9fff\uff01-\uff1f]\n[\u3001-\u3011\u4e00-\u9fff]")
+# These marks are as wide as a character and bring their own distance: no space after them.
+_SPACED = re.compile(r"(?<=[\u3001-\u3003\u3009-\u3011\uff01-\uff1f]) (?=[^ |])")
 _WIDE = re.compile("[\u3001-\u3011\u4e00-\u9fff\uff01-\uff1f“”‘’…—]")
 _BEGINS = re.compile(r"\s*(?:[-*+] |\d+\. |#|\||<!--|>|```|$)")  # a line that goes on no other
 # A link to a page of ours leads to the page in the reader's language.
@@ -58,9 +60,17 @@ class Section:
     @property
     def broken(self) -> str:
         """The end of the first Chinese line that goes on in the next one; empty for none."""
+        return self._end_before(_BROKEN, 1)
+
+    @property
+    def spaced(self) -> str:
+        """The end of the first Chinese words that a space follows although a mark ends them."""
+        return self._end_before(_SPACED, 0)
+
+    def _end_before(self, pattern: re.Pattern[str], kept: int) -> str:
         text = _FENCE.sub("", self.body)
-        found = _BROKEN.search(text)
-        return "" if found is None else text[: found.start() + 1].rpartition("\n")[2][-12:]
+        found = pattern.search(text)
+        return "" if found is None else text[: found.start() + kept].rpartition("\n")[2][-12:]
 
     @property
     def fixed(self) -> Mapping[str, list[str]]:
@@ -130,6 +140,10 @@ def unbroken(text: str) -> str:
         before, after = lines[-1].rstrip(), line.strip()
         wide = _WIDE.match(before[-1]) and (_WIDE.match(after[0]) or after.startswith("*"))
         lines[-1] = before + ("" if wide else " ") + after
+    fenced = False
+    for number, line in enumerate(lines):
+        fenced ^= line.startswith("```")
+        lines[number] = line if fenced else _SPACED.sub("", line)
     return "\n".join(lines)
 
 
@@ -254,6 +268,11 @@ def odd(pair: Pair, english: str, shown: str) -> Iterator[str]:
             f"{shown}:{zh.line}: “{zh.title}”: a line ends with “{zh.broken}” and its sentence "
             "goes on in the next; a reader sees a space there: "
             f"{suggestions.command('translated')} joins them"
+        )
+    if zh.spaced:
+        yield (
+            f"{shown}:{zh.line}: “{zh.title}”: a space follows “{zh.spaced}”, whose mark is wide "
+            f"enough: {suggestions.command('translated')} takes it out"
         )
     for kind, wanted in en.fixed.items():
         found = zh.fixed[kind]

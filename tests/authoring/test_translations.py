@@ -196,6 +196,17 @@ def test_a_line_break_between_chinese_characters_is_told(page: Path) -> None:
     assert not [fault for fault in told(page) if "joins them" in fault]
 
 
+def test_a_space_after_a_wide_mark_is_told_and_taken_out(page: Path) -> None:
+    swap(chinese_of(page), "结束。", "结束： code，\ncode")
+    (fault,) = told(page)
+    assert "a space follows" in fault and "结束：”" in fault
+    assert unbroken("结束： code，\ncode。\n| 甲： | 乙 |\n```\n， x") == (
+        "结束：code，code。\n| 甲： | 乙 |\n```\n， x"
+    )
+    assert main(["translated", str(page)]) == 0
+    assert told(page) == []
+
+
 def test_lines_of_a_chinese_paragraph_are_joined_and_nothing_else(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
