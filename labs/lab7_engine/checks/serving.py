@@ -1,0 +1,247 @@
+"""How the checks of lab 7's engine call what students write, and replay what it decided.
+
+Counts come from batches alone: who computed which tokens in which blocks is written down here,
+step by step, whatever the code beside the student's says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from autograder.checks.expect import expect_dtype, expect_keys, expect_tensor, reject
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Literal, Other, Result, Student
+
+GIVEN = "labs.given.serving"
+_KEYS = ("works", "tokens", "tables", "ends", "fills", "filled", "steps", "available")
+
+
+def refuse(got: object, want: Text, case: Case, what: Text) -> NoReturn:
+    """Fail with a value in words."""
+    raise reject(Other(str(got)), want, case, what)
+
+
+def plain_cache(student: Student, case: Case, known: Any = ()) -> Handle:
+    """The stand-in of a prefix cache."""
+    blocks, size, *_ = case["sizes"]
+    return student.new(f"{GIVEN}.PlainCache", blocks, size, Literal([list(t) for t in known]))
+
+
+def own_cache(student: Student, case: Case) -> Handle:
+    """The student's prefix cache."""
+    blocks, size, *_ = case["sizes"]
+    return student.new("engine.PrefixCache", blocks, size)
+
+
+def scheduler_of(student: Student, case: Case, cache: Handle) -> Handle:
+    """The student's scheduler on a cache."""
+    _, _, budget, most = case["sizes"]
+    return student.new("engine.Scheduler", cache, budget, most)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A work of a batch, in plain numbers."""
+
+    step: int
+    request: int
+    start: int
+    tokens: tuple[int, ...]
+    blocks: tuple[int, ...]
+    sample: bool
+    available: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.tokens)
+
+
+class Run:
+    """A scheduler's whole life: works in order, who ended when, what was made known."""
+
+    def __init__(self, result: Result, case: Case) -> None:
+        found = expect_keys(result, _KEYS, case)
+        arrays = {k: expect_dtype(found[k], "int64", case).array.tolist() for k in _KEYS[:6]}
+        self.case = case
+        self.requests = {row[0]: row for row in case["requests"]}
+        self.prompt = {i: list(row[1]) for i, row in self.requests.items()}
+        tokens, tables, filled = (iter(arrays[key]) for key in ("tokens", "tables", "filled"))
+        self.works = [
+            Work(step, i, start, _take(tokens, n), _take(tables, blocks), bool(sample), left)
+            for step, i, start, n, blocks, sample, left in arrays["works"]
+        ]
+        self.ends = [tuple(row) for row in arrays["ends"]]
+        self.fills = [(s, block, _take(filled, n)) for s, block, n in arrays["fills"]]
+        self.steps, self.available = int(found["steps"]), int(found["available"])
+        self.text = {
+            i: [*prompt, *(_token_of(i, len(prompt) + n) for n in range(row[2]))]
+            for i, (row, prompt) in ((i, (self.requests[i], p)) for i, p in self.prompt.items())
+        }
+
+    def by_step(self) -> dict[int, list[Work]]:
+        """Works of each step that has any."""
+        found: dict[int, list[Work]] = {}
+        for work in self.works:
+            found.setdefault(work.step, []).append(work)
+        return found
+
+
+def _take(items: Iterator[int], count: int) -> tuple[int, ...]:
+    return tuple(next(items) for _ in range(count))
+
+
+def _token_of(request: int, position: int) -> int:
+    return (7 * request + 5 * position + request * position) % 97
+
+
+def driven(student: Student, case: Case, cache: Handle | None = None) -> Run:
+    """The case's requests, served to their end on the stand-in, or on a cache."""
+    cache = cache or plain_cache(student, case)
+    scheduler = scheduler_of(student, case, cache)
+    rows = Literal([list(row) for row in case["requests"]])
+    return Run(student.call(f"{GIVEN}.drive", scheduler, cache, rows), case)
+
+
+def _words(works: list[tuple[int, int, int]]) -> str:
+    parts = [f"{i}: {start}…{start + count - 1}" for i, start, count in sorted(works)]
+    return ", ".join(parts) or "–"
+
+
+def expect_trace(run: Run, case: Case) -> None:
+    """In every step the same tokens of the same requests as the reference."""
+    want: dict[int, list[tuple[int, int, int]]] = {}
+    for step, i, start, count, _ in expect_tensor(case["works"], case).array.tolist():
+        want.setdefault(step, []).append((i, start, count))
+    got = {
+        step: [(work.request, work.start, len(work.tokens)) for work in works]
+        for step, works in run.by_step().items()
+    }
+    for step in range(max(*want, *got, 0) + 1):
+        right, here = want.get(step, []), got.get(step, [])
+        if sorted(right) != sorted(here):
+            what = Text(
+                f"what is computed in step {step} (request: positions)",
+                f"第 {step} 步计算的内容（请求：位置）",
+            )
+            refuse(_words(here), Text(_words(right), _words(right)), case, what)
+
+
+def expect_ends(run: Run, case: Case) -> None:
+    """The same requests end in the same steps as in the reference."""
+    want = sorted((int(step), int(i)) for step, i in case["ends"])
+    if sorted(run.ends) != want:
+        first = next(iter(sorted({*want} ^ {*run.ends})), want[-1])
+        what = Text(
+            f"what update says is finished in step {first[0]}",
+            f"第 {first[0]} 步 update 返回的已完成请求",
+        )
+        got, right = ([i for step, i in ends if step == first[0]] for ends in (run.ends, want))
+        refuse(got, Text(str(right), str(right)), case, what)
+
+
+def expect_legal(run: Run, case: Case, found: dict[int, int] | None = None) -> dict[int, int]:
+    """Every work is one that a model can compute, and reads what was written for its text.
+
+    Args:
+        run: what happened.
+        case: for the sentence.
+        found: tokens that stand in blocks before, by request.
+
+    Returns:
+        Tokens computed for each request, those that were computed again included.
+    """
+    _, size, budget, _ = case["sizes"]
+    held: dict[tuple[int, int], tuple[int, ...]] = {}  # (block, slot) -> the text up to there
+    computed: Counter[int] = Counter()
+    for step, works in run.by_step().items():
+        what = Text(f"the batch of step {step}", f"第 {step} 步的批次")
+        total, ids = sum(len(work.tokens) for work in works), [work.request for work in works]
+        if total > budget:
+            want = Text(f"of {budget} tokens at most", f"至多 {budget} 个 token")
+            refuse(f"{total}", want, case, what)
+        if len({*ids}) < len(ids) or not {*ids} <= {*run.requests}:
+            want = Text("one work at most for each request", "每个请求至多一项工作")
+            refuse(ids, want, case, what)
+        for work in works:
+            _expect_work(run, case, work)
+            computed[work.request] += len(work.tokens)
+            for place in range(work.start, work.end):
+                key = work.blocks[place // size], place % size
+                held[key] = tuple(run.text[work.request][: place + 1])
+        for work in works:
+            skipped = (found or {}).get(work.request, 0)
+            for place in range(skipped, work.end):
+                block = work.blocks[place // size]
+                if held.get((block, place % size)) != tuple(run.text[work.request][: place + 1]):
+                    _refuse_block(case, work, place, block)
+    return computed
+
+
+def _expect_work(run: Run, case: Case, work: Work) -> None:
+    what = Text(
+        f"the work of request {work.request} in step {work.step}",
+        f"第 {work.step} 步中请求 {work.request} 的工作",
+    )
+    blocks, size, *_ = case["sizes"]
+    text = run.text[work.request]
+    if not work.tokens or list(work.tokens) != text[work.start : work.end]:
+        want = Text(
+            f"the text's tokens from position {work.start} on",
+            f"该文本从位置 {work.start} 开始的 token",
+        )
+        refuse(list(work.tokens)[:12], want, case, what)
+    needed = -(-work.end // size)
+    used = work.blocks[:needed]
+    if len(used) < needed or len({*used}) < needed or not all(0 <= b < blocks for b in used):
+        want = Text(
+            f"on {needed} different blocks, numbered below {blocks}",
+            f"使用 {needed} 个不同的块，编号小于 {blocks}",
+        )
+        refuse(list(work.blocks), want, case, what)
+
+
+def _refuse_block(case: Case, work: Work, place: int, block: int) -> NoReturn:
+    what = Text(
+        f"block {block}, which request {work.request} reads in step {work.step},",
+        f"第 {work.step} 步中请求 {work.request} 读取的块 {block} ",
+    )
+    want = Text(
+        f"written for its text up to position {place}", f"已写入该文本直到位置 {place} 的内容"
+    )
+    refuse(Text("something else", "其他内容").en, want, case, what)
+
+
+def expect_samples(run: Run, case: Case) -> None:
+    """``sample`` where the newest token is computed, and each new token is sampled once."""
+    made: Counter[int] = Counter()
+    for work in run.works:
+        newest = len(run.prompt[work.request]) + made[work.request]
+        if work.sample != (work.end == newest):
+            what = Text(
+                f"sample of request {work.request} in step {work.step}, which computes up to "
+                f"position {work.end - 1} of {newest} tokens,",
+                f"第 {work.step} 步中请求 {work.request} 的 sample（计算到位置 {work.end - 1}，"
+                f"共 {newest} 个 token）",
+            )
+            want = str(work.end == newest)
+            refuse(work.sample, Text(want, want), case, what)
+        made[work.request] += work.sample
+
+
+def expect_all_back(run: Run, case: Case) -> None:
+    """At the end nobody owns a block."""
+    if run.available != case["sizes"][0]:
+        what = Text("blocks that are available at the end", "结束时可用的块数")
+        want = str(case["sizes"][0])
+        refuse(run.available, Text(want, want), case, what)
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """A case's numbers in float64."""
+    return np.asarray(value, np.float64)

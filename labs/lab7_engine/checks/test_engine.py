@@ -1,0 +1,161 @@
+"""Checks of ``Engine`` on batches that stand written, and on the student's own scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autograder.checks.contracts import checks
+from autograder.checks.expect import cases, expect_keys
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Literal, Result, Student
+from labs.lab7_engine.checks.serving import GIVEN, own_cache, refuse, scheduler_of
+
+
+def _parts(student: Student, case: Case, scheduler: Handle | None = None) -> tuple[Handle, ...]:
+    """The engine, its model and its scheduler."""
+    blocks, size, *_ = case["sizes"]
+    model = student.new(f"{GIVEN}.PagedModel", case["table"], blocks, size)
+    scheduler = scheduler or student.new(f"{GIVEN}.ScriptedScheduler", Literal(case["script"]))
+    return student.new("engine.Engine", model, scheduler, case["words"]), model, scheduler
+
+
+def _listened(student: Student, case: Case, engine: Handle, model: Handle) -> Result:
+    return student.call(f"{GIVEN}.heard", engine, model, Literal(case["requests"]))
+
+
+def _heard(result: Result, case: Case) -> dict[str, list[tuple[int, str]]]:
+    """Pieces of each request, each with the number of the call that it came after."""
+    found = expect_keys(result, ("pieces", "calls"), case)
+    heard = {}
+    for i, calls in found["calls"].items():
+        pieces = found["pieces"][i].split("\n") if calls else []
+        heard[i] = list(zip(calls, pieces, strict=True))
+    return heard
+
+
+def _expect_texts(got: dict[str, str], case: Case) -> None:
+    for i, want in case["texts"].items():
+        if got.get(i) != want:
+            what = Text(f"the text of request {i}", f"请求 {i} 的文本")
+            refuse(repr(got.get(i)), Text(repr(want), repr(want)), case, what)
+
+
+@checks("""
+    test_engine_flat: engine_flat
+        Prompts of different lengths lie flat in one batch, and all texts come out.
+        长度不同的提示平铺在一个批次中，所有文本都正确。
+
+    test_engine_chunks: engine_chunks
+        Texts do not depend on how they are cut into batches, nor on being computed twice.
+        文本与如何切分批次、是否重新计算无关。
+
+    test_engine_sampled: engine_sampled
+        Sampled texts do not depend on other requests: each has a generator of its own.
+        采样得到的文本与其他请求无关：每个请求有自己的生成器。
+
+    test_engine_late: engine_late
+        While nobody has arrived, time goes on and nothing is computed.
+        没有请求到达时，时间继续前进，但不计算任何东西。
+
+    test_engine_stops: engine_stops
+        A text ends before its first stop word, whichever tokens that is made of.
+        文本在第一个停止词之前结束，无论停止词由哪些 token 组成。
+    """)
+def _expect_right_texts(student: Student, case: Case) -> None:
+    engine, model, _ = _parts(student, case)
+    heard = _heard(_listened(student, case, engine, model), case)
+    _expect_texts({i: "".join(p for _, p in pieces) for i, pieces in heard.items()}, case)
+
+
+@cases("engine_runs")
+def test_engine_runs(student: Student, case: Case) -> None:
+    """It runs: some text of a request comes out.
+
+    能运行：得到一个请求的文本。
+    """
+    engine, model, _ = _parts(student, case)
+    heard = _heard(_listened(student, case, engine, model), case)
+    for i, pieces in heard.items():
+        if not pieces:
+            what = Text(f"the pieces of request {i}", f"请求 {i} 的各段文本")
+            refuse("–", Text("at least one", "至少一段"), case, what)
+
+
+@cases("engine_generates")
+def test_engine_generates(student: Student, case: Case) -> None:
+    """generate gives the whole text of every request by its id.
+
+    generate 按 id 给出每个请求的完整文本。
+    """
+    engine, *_ = _parts(student, case)
+    result = student.call(f"{GIVEN}.texts", engine, Literal(case["requests"]))
+    _expect_texts(dict(expect_keys(result, list(case["texts"]), case)), case)
+
+
+@checks("""
+    test_engine_streams: engine_streams engine_held
+        Text is passed on in the step that makes it, but for what may begin a stop word.
+        文本在生成它的那一步就输出，但可能是停止词开头的部分除外。
+    """)
+def _expect_pieces(student: Student, case: Case) -> None:
+    engine, model, _ = _parts(student, case)
+    heard = _heard(_listened(student, case, engine, model), case)
+    for i, steps in case["shown"].items():
+        pieces = heard.get(i, [])
+        if any(not piece for _, piece in pieces):
+            what = Text(f"a piece of request {i}", f"请求 {i} 的一段文本")
+            refuse("''", Text("a text that is not empty", "非空的文本"), case, what)
+        for call, length in steps:
+            want = case["texts"][i][:length]
+            got = "".join(piece for at, piece in pieces if at <= call)
+            if got != want:
+                what = Text(
+                    f"what is passed on of request {i} by the end of batch {call}",
+                    f"到第 {call} 个批次结束时，请求 {i} 已输出的文本",
+                )
+                refuse(repr(got), Text(repr(want), repr(want)), case, what)
+
+
+@cases("engine_told")
+def test_engine_told(student: Student, case: Case) -> None:
+    """The scheduler hears of every request, of every token that was sampled, and of who stopped.
+
+    调度器得知每个请求、每个采样得到的 token，以及哪些请求已停止。
+    """
+    engine, model, scheduler = _parts(student, case)
+    _listened(student, case, engine, model)
+    result = student.call(f"{GIVEN}.told", scheduler, model)
+    found = expect_keys(result, ("added", "told", "calls"), case)
+    asked = [row[0] for row in case["requests"]]
+    names: list[tuple[str, Any, Text]] = [
+        ("added", sorted(asked), Text("the requests that were added", "加入的请求")),
+        ("calls", case["tokens"], Text("tokens of every call of the model", "每次调用的 token 数")),
+    ]
+    for name, want, what in names:
+        got = sorted(found[name]) if name == "added" else found[name]
+        if got != want:
+            refuse(got, Text(str(want), str(want)), case, what)
+    told = found["told"]
+    for place, want in enumerate(case["told"]):
+        got = told[place] if place < len(told) else "–"
+        batch = place // 2 + 1
+        if got != want:
+            what = (
+                Text(f"who is said to have stopped in batch {batch}", f"第 {batch} 批中停止的请求")
+                if place % 2
+                else Text(f"tokens sampled in batch {batch}", f"第 {batch} 批采样的 token")
+            )
+            refuse(got, Text(str(want), str(want)), case, what)
+
+
+@cases("engine_whole")
+def test_engine_whole(student: Student, case: Case) -> None:
+    """With your scheduler and cache, few blocks and shared beginnings, each text is as if alone.
+
+    使用你的调度器与缓存，在块很少、开头相同的情况下，每段文本都与单独生成时一样。
+    """
+    scheduler = scheduler_of(student, case, own_cache(student, case))
+    engine, *_ = _parts(student, case, scheduler)
+    result = student.call(f"{GIVEN}.texts", engine, Literal(case["requests"]))
+    _expect_texts(dict(expect_keys(result, list(case["texts"]), case)), case)

@@ -1,0 +1,151 @@
+"""Checks of ``PrefixCache`` by itself: scripts of calls, and what each should give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from autograder.checks.contracts import checks
+from autograder.checks.expect import cases, expect_error, expect_value
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Literal, Student
+from labs.lab7_engine.checks.serving import GIVEN, own_cache, refuse
+
+
+def _played(student: Student, case: Case, cache: Handle) -> list[list[int]]:
+    lines = case["lines"]
+    result = student.call(f"{GIVEN}.play", cache, Literal([list(line) for line in lines]))
+    value = result.value
+    if not isinstance(value, list) or len(value) != len(lines):
+        refuse(value, Text("an answer for each call", "每次调用都有结果"), case, _call(0, lines[0]))
+    return value
+
+
+def _call(place: int, line: list[Any]) -> Text:
+    word, name, what = line
+    shown = len(what) if isinstance(what, list) else what
+    inside = f"{name}, {shown} tokens" if isinstance(what, list) else f"{name or '–'}, {shown}"
+    chinese = f"{name}，{shown} 个 token" if isinstance(what, list) else inside
+    return Text(
+        f"what call {place + 1}, {word} ({inside}), gives",
+        f"第 {place + 1} 次调用 {word}（{chinese}）的结果",
+    )
+
+
+def _expect_answers(case: Case, said: list[list[int]]) -> None:
+    """Numbers as the reference has them; blocks are owned by nobody else, and hold the text."""
+    blocks, size = case["sizes"]
+    owners: Counter[int] = Counter()
+    holds: dict[int, list[int]] = {}
+    lists: dict[str, list[int]] = {}
+    new: dict[str, list[int]] = {}
+    steps = enumerate(zip(case["lines"], case["want"], said, strict=True))
+    for place, ((word, name, what), want, answer) in steps:
+        call = _call(place, [word, name, what])
+        if word == "available":
+            expect_value(answer[0], want, case, call)
+        elif word == "match":
+            if len(answer) != want:
+                refuse(f"{len(answer)}", Text(f"{want} blocks", f"{want} 个块"), case, call)
+            for number, block in enumerate(answer):
+                if holds.get(block) != what[: (number + 1) * size]:
+                    held = Text("blocks that hold the text", "存有该文本的块")
+                    refuse(answer, held, case, call)
+            owners.update(answer)
+            lists[name], new[name] = list(answer), []
+        elif word == "allocate" and want < 0:
+            if answer != [-1]:
+                refuse(answer, Text("OutOfBlocks", "OutOfBlocks"), case, call)
+        elif word == "allocate":
+            if answer == [-1]:
+                refuse("OutOfBlocks", Text(f"{want} blocks", f"{want} 个块"), case, call)
+            free = {block for block in range(blocks) if not owners[block]}
+            if len({*answer}) != want or len(answer) != want or not {*answer} <= free:
+                nobody = Text(
+                    f"{want} of the blocks that nobody owns, {sorted(free)}",
+                    f"无主的块 {sorted(free)} 中的 {want} 个",
+                )
+                refuse(answer, nobody, case, call)
+            for block in answer:
+                holds.pop(block, None)
+            owners.update(answer)
+            known = lists.setdefault(name, [])
+            new.setdefault(name, []).extend(range(len(known), len(known) + want))
+            known += answer
+        elif word == "fill":
+            for at in new[name]:
+                if (end := (at + 1) * size) <= len(what):
+                    holds[lists[name][at]] = what[:end]
+        else:
+            owners.subtract(lists.pop(name))
+
+
+@checks("""
+    test_cache_counts: cache_counts
+        available counts blocks that nobody owns; too many at once raise and change nothing.
+        available 统计所有无主的块；一次要得太多会抛出异常，且不改变任何内容。
+
+    test_cache_finds: cache_finds
+        Full blocks of the same beginning are found, and nothing that differs.
+        找到开头相同的满块，不同的内容不会被找到。
+
+    test_cache_last: cache_last
+        At least one token is left to compute.
+        至少留下一个 token 需要计算。
+
+    test_cache_before: cache_before cache_hashes
+        A block is found only where it and all tokens before it are the same, not just their hash.
+        只有块与之前的所有 token 都相同（而不仅是 hash 相同），才能找到它。
+
+    test_cache_shares: cache_shares
+        A block is nobody's only when its last owner has given it back.
+        只有最后一个所有者归还之后，块才无主。
+
+    test_cache_oldest: cache_oldest
+        Unknown blocks are taken first, then those that nobody owned for the longest time.
+        先取内容未知的块，再取无主时间最长的块。
+
+    test_cache_ends_first: cache_ends_first
+        Of one text the end is forgotten before the beginning.
+        同一文本先忘掉结尾，后忘掉开头。
+
+    test_cache_forgets: cache_forgets
+        A block that is written anew holds its old text no more.
+        重新写入的块不再代表旧的文本。
+
+    test_cache_twice: cache_twice
+        A text that two requests computed stays known while one block holds it.
+        两个请求都算过的文本，只要还有一个块存有它，就仍能找到。
+    """)
+def _expect_play(student: Student, case: Case) -> None:
+    _expect_answers(case, _played(student, case, own_cache(student, case)))
+
+
+@cases("cache_runs")
+def test_cache_runs(student: Student, case: Case) -> None:
+    """It runs: a new cache finds nothing, and gives different blocks.
+
+    能运行：新的缓存什么也找不到，分配的块各不相同。
+    """
+    _expect_answers(case, _played(student, case, own_cache(student, case)))
+
+
+@cases("cache_refuses")
+def test_cache_refuses(student: Student, case: Case) -> None:
+    """A block that nobody owns cannot be given back: ValueError, and nothing changes.
+
+    无主的块不能归还：抛出 ValueError，且不改变任何内容。
+    """
+    cache, (blocks, _) = own_cache(student, case), case["sizes"]
+    said = _played(student, case, cache)
+    _expect_answers(case, said)
+    owned = said[1]
+    free = next(block for block in range(blocks) if block not in owned)
+    why = Text(f"nobody owns block {free}.", f"块 {free} 无主。")
+    student.flush()
+    result = student.call(cache, [owned[0], free], method="release")
+    expect_error(result, "ValueError", "", case, why)
+    left = student.call(f"{GIVEN}.play", cache, Literal([["available", "", None]])).value
+    what = Text("available after that", "此后的 available")
+    expect_value(left[0][0], blocks - len(owned), case, what)

@@ -1,0 +1,280 @@
+"""Checks of what turns weights into codes and back.
+
+Right code may round a number that lies between two codes either way, so codes are judged by their
+distance from the weight; where a weight is whole steps, there is one right answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autograder.checks.contracts import checks
+from autograder.checks.expect import (
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_error,
+    expect_items,
+    expect_shape,
+    expect_unchanged,
+    reject,
+)
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
+from labs.lab7_engine.checks.steps import (
+    CODES,
+    PACKED,
+    SCALES,
+    ZEROS,
+    Array,
+    expect_half_step,
+    expect_scales,
+    grouped,
+    ranges,
+    unpacked,
+)
+
+WEIGHT = Text("the weight", "权重")
+
+
+def _channel(student: Student, case: Case) -> tuple[Array, Any]:
+    """Codes of the right kind, in float64, and scales as they came."""
+    codes, scales = expect_items(student.call("mlp.quantize_per_channel", case["w"]), 2, case)
+    codes = expect_shape(expect_dtype(codes, "int8", case, CODES), case["w"].shape, case, CODES)
+    return codes.array.astype(np.float64), scales
+
+
+def _largest(case: Case) -> Array:
+    largest: Array = np.abs(case["w"].array.astype(np.float64)).max(axis=1)
+    return largest
+
+
+@cases("channel")
+def test_channel_runs(student: Student, case: Case) -> None:
+    """It gives int8 codes [out, in] and float32 scales [out].
+
+    给出 int8 编码 [out, in] 与 float32 的 scale [out]。
+    """
+    _, scales = _channel(student, case)
+    expect_shape(expect_dtype(scales, "float32", case, SCALES), case["w"].shape[:1], case, SCALES)
+
+
+@cases("channel")
+def test_channel_scales(student: Student, case: Case) -> None:
+    """Every row has its own scale: its largest magnitude over 127.
+
+    每行有自己的 scale：该行最大绝对值除以 127。
+    """
+    expect_scales(_channel(student, case)[1], _largest(case) / 127, case)
+
+
+@cases("channel", "channel_bfloat16")
+def test_channel_half_step(student: Student, case: Case) -> None:
+    """Codes times scales are nowhere further than half a step from the weight.
+
+    编码乘以 scale 与权重处处相差不超过半步。
+    """
+    codes, scales = _channel(student, case)
+    tensor = expect_shape(scales, case["w"].shape[:1], case, SCALES)
+    expect_half_step(case["w"].array, codes, tensor.array[:, None].astype(np.float64), case)
+
+
+@cases("channel")
+def test_channel_ends(student: Student, case: Case) -> None:
+    """The largest number of a row gets the code 127 or -127, by its sign.
+
+    每行绝对值最大的数按其符号得到编码 127 或 -127。
+    """
+    codes, weight = _channel(student, case)[0], case["w"].array
+    at = np.arange(len(weight)), np.abs(weight).argmax(axis=1)
+    want = np.sign(weight[at]) * 127
+    expect_close(Tensor.of(codes[at].astype(np.float32)), Tensor.of(want), case, CODES)
+
+
+@cases("channel_zero_row")
+def test_channel_zero_row(student: Student, case: Case) -> None:
+    """A row of zeros has codes 0 and scale 1.
+
+    全零的行编码为 0，scale 为 1。
+    """
+    codes, scales = _channel(student, case)
+    want = _largest(case) / 127
+    want[case["row"]] = 1.0
+    expect_scales(scales, want, case)
+    if codes[case["row"]].any():
+        raise reject(float(np.abs(codes[case["row"]]).max()), Text("0", "0"), case, CODES)
+
+
+@cases("channel_bfloat16")
+def test_channel_bfloat16(student: Student, case: Case) -> None:
+    """Scales of a bfloat16 weight are computed in float32.
+
+    bfloat16 权重的 scale 用 float32 计算。
+    """
+    expect_scales(_channel(student, case)[1], _largest(case) / 127, case)
+
+
+def _packed(student: Student, case: Case) -> tuple[Array, Any, Any]:
+    """Codes ``[out, in]`` in float64, and scales and zero points as they came."""
+    result = student.call("mlp.quantize_groups", case["w"], case["size"])
+    packed, scales, zeros = expect_items(result, 3, case)
+    out, width = case["w"].shape
+    packed = expect_dtype(packed, "uint8", case, PACKED)
+    packed = expect_shape(packed, (out, width // 2), case, PACKED)
+    return unpacked(packed.array), scales, zeros
+
+
+def _groups(student: Student, case: Case) -> tuple[Array, Array, Array]:
+    """Codes ``[out, groups, size]``, scales and zero points ``[out, groups, 1]``, in float64."""
+    codes, scales, zeros = _packed(student, case)
+    shape = case["w"].shape[0], case["w"].shape[1] // case["size"]
+    parts = [
+        expect_shape(part, shape, case, what).array[..., None].astype(np.float64)
+        for part, what in ((scales, SCALES), (zeros, ZEROS))
+    ]
+    return grouped(codes, case["size"]), parts[0], parts[1]
+
+
+def _want_scales(case: Case) -> Array:
+    low, high = ranges(grouped(case["w"].array, case["size"]))
+    return (high - low) / 15
+
+
+@cases("groups")
+def test_groups_runs(student: Student, case: Case) -> None:
+    """It gives bytes [out, in / 2], and a scale and a uint8 zero point for every group.
+
+    给出字节 [out, in / 2]，以及每组一个 scale 和一个 uint8 零点。
+    """
+    _groups(student, case)
+    _, scales, zeros = _packed(student, case)
+    expect_dtype(scales, "float32", case, SCALES)
+    expect_dtype(zeros, "uint8", case, ZEROS)
+
+
+@checks("""
+    test_groups_scales: groups groups_one_sided
+        A scale is a fifteenth of the group's range, which contains 0.
+        scale 是该组范围（必须包含 0）的十五分之一。
+
+    test_groups_bfloat16: groups_bfloat16
+        Scales of a bfloat16 weight are computed in float32.
+        bfloat16 权重的 scale 用 float32 计算。
+    """)
+def _expect_group_scales(student: Student, case: Case) -> None:
+    expect_scales(_packed(student, case)[1], _want_scales(case), case)
+
+
+@cases("groups", "groups_one_sided", "groups_ties")
+def test_groups_zeros(student: Student, case: Case) -> None:
+    """A zero point is the code nearest to 0, from 0 to 15.
+
+    零点是最接近 0 的编码，取值 0 到 15。
+    """
+    zeros = _groups(student, case)[2]
+    low, _ = ranges(grouped(case["w"].array, case["size"]))
+    with np.errstate(all="ignore"):
+        gaps = np.abs(zeros[..., 0] + low / _want_scales(case))
+    if not (gaps <= 0.5 + 1e-3).all():
+        place = [int(i) for i in np.unravel_index(np.argmax(gaps), gaps.shape)]
+        exact = float((-low / _want_scales(case))[tuple(place)])
+        want = Text(f"a whole number next to {exact:.2f}", f"最接近 {exact:.2f} 的整数")
+        what = Text(f"the zero point at {place}", f"{place} 处的零点")
+        raise reject(float(zeros[(*place, 0)]), want, case, what)
+
+
+@cases("groups", "groups_one_sided", "groups_ties")
+def test_groups_half_step(student: Student, case: Case) -> None:
+    """No weight is further than half a step from what its code stands for.
+
+    每个权重与其编码所代表的数相差不超过半步。
+    """
+    codes, scales, zeros = _groups(student, case)
+    expect_half_step(grouped(case["w"].array, case["size"]), codes - zeros, scales, case)
+
+
+@cases("groups_packing")
+def test_groups_packing(student: Student, case: Case) -> None:
+    """The even column stands in the low four bits of its byte, its neighbour in the high ones.
+
+    偶数列放在字节的低四位，相邻的下一列放在高四位。
+    """
+    codes, want = _packed(student, case)[0], unpacked(case["packed"].array)
+    if (other := codes != want).any():
+        place = tuple(int(i) for i in np.argwhere(other)[0])
+        what = Text(f"the code of column {place[1]} in row {place[0]}",
+                    f"第 {place[0]} 行第 {place[1]} 列的编码")  # fmt: skip
+        code = int(want[place])
+        raise reject(int(codes[place]), Text(str(code), str(code)), case, what)
+
+
+@cases("groups_zero")
+def test_groups_zero(student: Student, case: Case) -> None:
+    """A group of zeros has scale 1, zero point 0 and codes 0.
+
+    全零的组 scale 为 1，零点为 0，编码为 0。
+    """
+    codes, scales, zeros = _groups(student, case)
+    at = case["row"], case["group"]
+    for got, want, what in (
+        (codes[at].max(), 0, CODES),
+        (scales[at][0], 1, SCALES),
+        (zeros[at][0], 0, ZEROS),
+    ):
+        if not got == want:
+            raise reject(float(got), Text(str(want), str(want)), case, what)
+
+
+@cases("groups_uneven")
+def test_groups_uneven(student: Student, case: Case) -> None:
+    """A group size that does not divide the columns is a ValueError.
+
+    group_size 不能整除列数时抛出 ValueError。
+    """
+    result = student.call("mlp.quantize_groups", case["w"], case["size"])
+    why = Text("the last group would be short.", "最后一组会不完整。")
+    expect_error(result, "ValueError", "group_size", case, why)
+
+
+@checks("""
+    test_dequantize_at_zero: dequantize_at_zero
+        With zero points of 0, every code is multiplied by the scale of its group.
+        零点为 0 时，每个编码乘以所在组的 scale。
+
+    test_dequantize_parity: dequantize
+        The zero point is taken away first; what is below it becomes negative.
+        先减去零点；小于零点的编码变为负数。
+    """)
+def _expect_widened(student: Student, case: Case) -> None:
+    given = (case[name] for name in ("packed", "scales", "zeros"))
+    result = student.call("mlp.dequantize_groups", *given, case["size"])
+    expect_close(expect_dtype(result, "float32", case), case["y"], case)
+
+
+@cases("channel")
+def test_channel_pure(student: Student, case: Case) -> None:
+    """It leaves the weight alone.
+
+    不修改传入的权重。
+    """
+    result = student.call("mlp.quantize_per_channel", case["w"], echo=True)
+    expect_unchanged(expect_items(result, 3, case)[1][0], case["w"], case, WEIGHT)
+
+
+@cases("groups")
+def test_groups_pure(student: Student, case: Case) -> None:
+    """Neither packing nor unpacking changes what it is given.
+
+    打包与解包都不修改传入的张量。
+    """
+    first = student.call("mlp.quantize_groups", case["w"], case["size"], echo=True)
+    value, args, _ = expect_items(first, 3, case)
+    expect_unchanged(args[0], case["w"], case, WEIGHT)
+    second = student.call("mlp.dequantize_groups", *value, case["size"], echo=True)
+    _, args, _ = expect_items(second, 3, case)
+    for after, before, what in zip(args, value, (PACKED, SCALES, ZEROS), strict=False):
+        expect_unchanged(after, before, case, what)

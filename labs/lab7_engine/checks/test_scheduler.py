@@ -1,0 +1,224 @@
+"""Checks of ``Scheduler``: it is driven to the end, and its batches are replayed."""
+
+from __future__ import annotations
+
+from autograder.checks.contracts import checks
+from autograder.checks.expect import cases, expect_error, expect_most
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Literal, Student
+from labs.lab7_engine.checks.serving import (
+    GIVEN,
+    driven,
+    expect_all_back,
+    expect_ends,
+    expect_legal,
+    expect_samples,
+    expect_trace,
+    own_cache,
+    plain_cache,
+    refuse,
+    scheduler_of,
+)
+
+
+@cases("schedule_one")
+def test_scheduler_runs(student: Student, case: Case) -> None:
+    """It runs: something of a request is computed.
+
+    能运行：计算了一个请求的内容。
+    """
+    run = driven(student, case)
+    if not run.works:
+        what = Text(f"works in {run.steps} steps", f"{run.steps} 步中的工作")
+        refuse(0, Text("at least one", "至少一项"), case, what)
+
+
+@checks("""
+    test_scheduler_chunks: schedule_one schedule_chunks
+        Prompts longer than the budget are computed in chunks, the oldest first.
+        超过预算的提示分块计算，先到的请求优先。
+
+    test_scheduler_decodes: schedule_decodes
+        Whoever generates gets a token in every step, however long the prompts beside it.
+        正在生成的请求每步都得到一个 token，不论其他提示有多长。
+
+    test_scheduler_crowd: schedule_crowd
+        No more than max_running run; who ends or stops makes room for the next.
+        同时运行的不超过 max_running；结束或停止的请求为下一个腾出位置。
+
+    test_scheduler_arrivals: schedule_arrivals
+        Nobody comes in before its arrival, or before somebody who arrived earlier.
+        任何请求都不早于到达时间进入，也不先于更早到达的请求。
+
+    test_scheduler_room: schedule_room
+        Nobody comes in without blocks for its whole text, and nobody passes the first in line.
+        没有足够的块容纳全部文本就不进入；也没有请求越过队首。
+
+    test_scheduler_tight: schedule_tight schedule_alone
+        When blocks run out, the youngest goes back, and its whole text is computed again.
+        块用完时，最晚到的请求退回队列，之后重新计算它的全部文本。
+
+    test_scheduler_trace: schedule_mixed schedule_waits
+        A trace of arrivals is served as the docstring says, step by step.
+        一串到达的请求按文档字符串逐步处理。
+    """)
+def _expect_steps(student: Student, case: Case) -> None:
+    run = driven(student, case)
+    expect_trace(run, case)
+    expect_ends(run, case)
+
+
+@cases("schedule_tables")
+def test_scheduler_tables(student: Student, case: Case) -> None:
+    """Block tables lead to what was written: nobody reads what another one wrote.
+
+    块表指向为该文本写入的内容：没有请求读到别人写的东西。
+    """
+    run = driven(student, case)
+    expect_legal(run, case)
+    expect_samples(run, case)
+
+
+@cases("schedule_tables", "schedule_crowd")
+def test_scheduler_returns(student: Student, case: Case) -> None:
+    """All requests come to their end, and all blocks come back.
+
+    所有请求都能完成，所有块都归还。
+    """
+    run = driven(student, case)
+    ended = sorted(i for _, i in run.ends)
+    if ended != sorted(run.requests):
+        what = Text(
+            f"the requests that are finished after {run.steps} steps",
+            f"{run.steps} 步之后已完成的请求",
+        )
+        want = str(sorted(run.requests))
+        refuse(ended, Text(want, want), case, what)
+    expect_all_back(run, case)
+
+
+@cases("schedule_waits")
+def test_scheduler_waits(student: Student, case: Case) -> None:
+    """Nobody starves: first tokens come no later than they have to.
+
+    没有请求饿死：首个 token 不晚于应有的时刻。
+    """
+    run = driven(student, case)
+    first: dict[int, int] = {}
+    for work in run.works:
+        first.setdefault(work.request, work.step) if work.sample else None
+    bound: dict[int, int] = {}
+    for step, i, _, _, sample in case["works"].array.tolist():
+        bound.setdefault(i, step) if sample else None
+    why = Text(
+        "those in line come in by their order, and nobody passes the first.",
+        "队列中的请求按顺序进入，没有请求越过队首。",
+    )
+    for i, (_, _, _, arrival, _) in sorted(run.requests.items()):
+        what = Text(
+            f"steps from the arrival of request {i} to its first token",
+            f"请求 {i} 从到达到首个 token 的步数",
+        )
+        expect_most(first.get(i, run.steps) - arrival, bound[i] - arrival, case, what, why)
+
+
+@cases("schedule_fills")
+def test_scheduler_fills(student: Student, case: Case) -> None:
+    """Every block that gets full is made known, with all tokens up to its end, once computed.
+
+    每个填满的块都在计算之后登记，并附上到块尾为止的所有 token。
+    """
+    run, (_, size, *_) = driven(student, case), case["sizes"]
+    want: set[tuple[int, int, tuple[int, ...]]] = set()
+    for work in run.works:
+        for place in range(work.start // size, work.end // size):
+            text = tuple(run.text[work.request][: (place + 1) * size])
+            if len(work.blocks) > place:
+                want.add((work.step, work.blocks[place], text))
+    for row in sorted({*run.fills} ^ want):
+        step, block, text = row
+        what = Text(
+            f"what the cache is told in step {step} of block {block}",
+            f"第 {step} 步向缓存登记的块 {block}",
+        )
+        right = [list(t) for s, b, t in sorted(want) if (s, b) == (step, block)]
+        got = [list(t) for s, b, t in run.fills if (s, b) == (step, block)]
+        words = f"{right or 'nothing'}"
+        refuse(got or "nothing", Text(words, f"{right or '无'}"), case, what)
+
+
+@cases("schedule_known")
+def test_scheduler_reuses(student: Student, case: Case) -> None:
+    """What the cache finds of a text is not computed; the rest is.
+
+    缓存中找到的部分不再计算，其余部分都计算。
+    """
+    found = {int(i): int(count) for i, count in case["found"]}
+    run = driven(student, case, plain_cache(student, case, case["known"]))
+    expect_legal(run, case, found)
+    _expect_starts(run, case, found)
+
+
+def _expect_starts(run, case, found) -> None:  # type: ignore[no-untyped-def]
+    for i, count in found.items():
+        starts = [work.start for work in run.works if work.request == i]
+        what = Text(f"the first position that request {i} computes", f"请求 {i} 计算的首个位置")
+        if starts[:1] != [count]:
+            refuse(starts[0] if starts else "–", Text(str(count), str(count)), case, what)
+
+
+@cases("schedule_turns")
+def test_scheduler_turns(student: Student, case: Case) -> None:
+    """With your PrefixCache, the next turn computes nothing again but what fills no block.
+
+    配合你的 PrefixCache：下一轮对话不再计算前几轮的内容，除了不满一块的部分。
+    """
+    run = driven(student, case, own_cache(student, case))
+    expect_legal(run, case)
+    _expect_starts(run, case, {int(i): int(count) for i, count in case["found"]})
+    expect_all_back(run, case)
+
+
+@cases("schedule_pressed")
+def test_scheduler_pressed(student: Student, case: Case) -> None:
+    """With your PrefixCache and too few blocks, all texts come out, and no block is lost.
+
+    配合你的 PrefixCache，块不够用时所有文本仍能完成，且不丢失任何块。
+    """
+    run = driven(student, case, own_cache(student, case))
+    expect_legal(run, case)
+    expect_samples(run, case)
+    if len(run.ends) != len(run.requests):
+        what = Text(f"requests that end within {run.steps} steps", f"{run.steps} 步内完成的请求数")
+        want = str(len(run.requests))
+        refuse(len(run.ends), Text(want, want), case, what)
+    expect_all_back(run, case)
+
+
+@cases("schedule_refuses")
+def test_scheduler_refuses(student: Student, case: Case) -> None:
+    """What can never be served is refused with a ValueError, and what just fits is not.
+
+    永远无法完成的请求以 ValueError 拒绝；恰好放得下的则接受。
+    """
+    blocks, size, _, most = case["sizes"]
+    full = blocks * size
+    rows = [[1, [5] * (full - 3), 4, 0, 0], [2, [6] * full, 1, 0, 0]]
+    cache = plain_cache(student, case)
+    fits = student.call(f"{GIVEN}.drive", scheduler_of(student, case, cache), cache, Literal(rows))
+    fits.value  # noqa: B018
+    for prompt, new, en, zh in (
+        ([5] * (full - 3), 5, f"{full + 1} tokens never fit.", f"{full + 1} 个 token 永远放不下。"),
+        ([], 3, "there is no prompt.", "没有提示。"),
+        ([5], 0, "no token is asked for.", "没有要求生成 token。"),
+    ):
+        scheduler = scheduler_of(student, case, plain_cache(student, case))
+        request = student.new(f"{GIVEN}.Request", 7, Literal(tuple(prompt)), new)
+        student.flush()
+        result = student.call(scheduler, request, method="add")
+        expect_error(result, "ValueError", "", case, Text(en, zh))
+    small = student.call("engine.Scheduler", plain_cache(student, case), most - 1, most)
+    why = Text(f"{most} requests need {most} tokens.", f"{most} 个请求需要 {most} 个 token。")
+    expect_error(small, "ValueError", "", case, why)
+    student.call("engine.Scheduler", plain_cache(student, case), most, most).value  # noqa: B018

@@ -1,0 +1,213 @@
+"""Checks of speculative decoding: all outcomes are counted, none is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autograder.checks.contracts import checks
+from autograder.checks.expect import (
+    cases,
+    expect_close,
+    expect_items,
+    expect_shape,
+    expect_unchanged,
+)
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Handle, Literal, Named, Result, Student
+from autograder.wire.messages import Tensor
+from labs.lab7_engine.checks.serving import GIVEN, as_array, refuse
+
+TOKENS = Text("the tokens that come out", "得到的 token")
+
+
+def _accepted(student: Student, case: Case, **options: Any) -> Result:
+    q, p, uniforms = (as_array(case[name]) for name in ("q", "p", "uniforms"))
+    return student.call("engine.accept", case["tokens"], q, p, uniforms, **options)
+
+
+def _expect_tokens(value: Any, want: list[int], case: Case) -> None:
+    got = value.array.reshape(-1).tolist() if isinstance(value, Tensor) else value
+    if not isinstance(got, (list, tuple)) or [
+        item.array.item() if isinstance(item, Tensor) and item.array.size == 1 else item
+        for item in got
+    ] != list(want):
+        refuse(got, Text(str(want), str(want)), case, TOKENS)
+
+
+@checks("""
+    test_accept_edges: accept_greedy accept_all accept_never
+        What agrees stays and one token follows; what the target never says does not stay.
+        一致的保留，之后再接一个 token；目标模型概率为 0 的不会保留。
+    """)
+def _expect_accepted(student: Student, case: Case) -> None:
+    _expect_tokens(_accepted(student, case).value, case["want"], case)
+
+
+@cases("accept_runs")
+def test_accept_runs(student: Student, case: Case) -> None:
+    """It runs: a list of tokens comes out.
+
+    能运行：得到一列 token。
+    """
+    value = _accepted(student, case).value
+    if not isinstance(value, (list, tuple, Tensor)):
+        refuse(value, Text("a list of tokens", "token 的列表"), case, TOKENS)
+
+
+def _outcomes(student: Student, case: Case) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Tokens of every outcome, filled up with -1, and its probability."""
+    given = (case[name].array.astype(np.float64) for name in ("q", "p", "uniforms"))
+    drafts, vocab = case["drafts"], case["p"].shape[-1]
+    result = student.call(f"{GIVEN}.each", Named("engine.accept"), drafts, *given)
+    rows, count = drafts.shape
+    made = expect_shape(result, (rows, count + 2), case, TOKENS).array
+    if made[:, :-1].min() < -1 or made[:, :-1].max() >= vocab:
+        refuse(made[:, :-1].max(), Text(f"ids below {vocab}", f"小于 {vocab} 的编号"), case, TOKENS)
+    return made[:, :-1], case["weights"].array.astype(np.float64)
+
+
+def _shares(
+    made: NDArray[Any], weights: NDArray[Any], place: int, vocab: int, after: tuple[int, ...] = ()
+) -> NDArray[Any]:
+    """The distribution of the token at a place, where the ones before are ``after``."""
+    counted = np.zeros(vocab)
+    keep = (made[:, place] >= 0) & (made[:, : len(after)] == after).all(axis=1)
+    np.add.at(counted, made[keep, place], weights[keep])
+    return counted / (counted.sum() or 1.0)
+
+
+@cases("accept_shares")
+def test_accept_shares(student: Student, case: Case) -> None:
+    """Over all outcomes, each token has exactly the distribution of the target.
+
+    在全部结果中，每个 token 的分布恰好是目标模型的分布。
+    """
+    made, weights = _outcomes(student, case)
+    vocab = case["p"].shape[-1]
+    first = _shares(made, weights, 0, vocab)
+    what = Text("the distribution of the first token", "首个 token 的分布")
+    expect_close(Tensor.of(first), case["first"], case, what)
+    following = _shares(made, weights, 1, vocab)
+    what = Text("the distribution of the token after it", "其后 token 的分布")
+    expect_close(Tensor.of(following), case["next"], case, what)
+
+
+@cases("accept_shares")
+def test_accept_count(student: Student, case: Case) -> None:
+    """A proposed token stays exactly as often as it may: the sum of min(p, q).
+
+    提出的 token 保留的概率恰好是它应有的：min(p, q) 之和。
+    """
+    made, weights = _outcomes(student, case)
+    q, p = case["q"].array[0, 0], case["p"].array[0, 0]
+    stayed = np.array([weights[made[:, 1] >= 0].sum() / weights.sum()])
+    want = np.array([np.minimum(p, q).sum()])
+    what = Text("the share of proposed tokens that stay", "提出的 token 保留的比例")
+    expect_close(Tensor.of(stayed), Tensor.of(want.astype(np.float64)), case, what)
+
+
+@cases("accept_chain")
+def test_accept_chain(student: Student, case: Case) -> None:
+    """With two proposed tokens, the second has the target's distribution after the first.
+
+    提出两个 token 时，在首个 token 之后，第二个的分布就是目标模型的分布。
+    """
+    made, weights = _outcomes(student, case)
+    vocab = case["p"].shape[-1]
+    first = _shares(made, weights, 0, vocab)
+    what = Text("the distribution of the first token", "首个 token 的分布")
+    expect_close(Tensor.of(first), case["first"], case, what)
+    then = case["then"].array
+    shown = np.flatnonzero([(made[made[:, 0] == t, 1] >= 0).any() for t in range(vocab)])
+    for token in shown.tolist():
+        got = _shares(made, weights, 1, vocab, (token,))
+        what = Text(f"the distribution of what follows token {token}", f"token {token} 之后的分布")
+        expect_close(Tensor.of(got), Tensor.of(then[token]), case, what)
+    stayed = _shares(made, weights, 2, vocab)
+    what = Text("the distribution of the third token", "第三个 token 的分布")
+    expect_close(Tensor.of(stayed), case["next"], case, what)
+
+
+@cases("accept_pure")
+def test_accept_pure(student: Student, case: Case) -> None:
+    """It leaves what it is given alone.
+
+    不修改传入的内容。
+    """
+    result = _accepted(student, case, echo=True)
+    _, args, _ = expect_items(result, 3, case)
+    expect_unchanged(args[0], case["tokens"], case, Text("tokens", "tokens"))
+    for number, name in enumerate(("q", "p", "uniforms"), start=1):
+        before = Tensor.of(as_array(case[name]))
+        expect_unchanged(args[number], before, case, Text(name, name))
+
+
+def _models(student: Student, case: Case) -> list[Handle]:
+    return [student.new(f"{GIVEN}.TextModel", case[name]) for name in ("draft", "target")]
+
+
+def _stepped(student: Student, case: Case, models: list[Handle]) -> list[Result]:
+    given = zip(case["texts"], case["uniforms"], strict=True)
+    options = case["count"], case["temperature"]
+    return [
+        student.call("engine.speculative_step", *models, Literal(text), *options, as_array(row))
+        for text, row in given
+    ]
+
+
+@checks("""
+    test_speculate_greedy: speculate_greedy
+        At temperature 0 the target's likeliest tokens come out.
+        温度为 0 时，得到目标模型最可能的 token。
+
+    test_speculate_sampled: speculate_sampled
+        With a temperature, draft, acceptance and last token use their own uniforms.
+        有温度时，草稿、接受与最后的 token 各用自己的均匀随机数。
+
+    test_speculate_twins: speculate_twins
+        A draft that is the target loses no token.
+        草稿模型就是目标模型时，一个 token 都不会丢。
+    """)
+def _expect_steps(student: Student, case: Case) -> None:
+    results = _stepped(student, case, _models(student, case))
+    for result, want in zip(results, case["wants"], strict=True):
+        _expect_tokens(result.value, want, case)
+
+
+@cases("speculate_runs")
+def test_speculate_runs(student: Student, case: Case) -> None:
+    """It runs: one to count + 1 tokens.
+
+    能运行：得到 1 到 count + 1 个 token。
+    """
+    for result in _stepped(student, case, _models(student, case)):
+        value, most = result.value, case["count"] + 1
+        if not isinstance(value, (list, tuple, Tensor)):
+            refuse(value, Text("a list of tokens", "token 的列表"), case, TOKENS)
+        length = len(value.array) if isinstance(value, Tensor) else len(value)
+        if not 1 <= length <= most:
+            refuse(length, Text(f"1 to {most} tokens", f"1 到 {most} 个 token"), case, TOKENS)
+
+
+@cases("speculate_sampled")
+def test_speculate_calls(student: Student, case: Case) -> None:
+    """The draft is called once for each token that it proposes, the target once for all.
+
+    草稿模型每提出一个 token 调用一次；目标模型总共只调用一次。
+    """
+    models = _models(student, case)
+    _stepped(student, case, models)
+    calls = [student.get(model, "calls") for model in models]
+    steps, count = len(case["texts"]), case["count"]
+    names = (
+        Text("calls of the draft", "草稿模型的调用次数"),
+        Text("calls of the target", "目标模型的调用次数"),
+    )
+    for result, want, what in zip(calls, (steps * count, steps), names, strict=True):
+        got = len(result.value)
+        if got != want:
+            refuse(got, Text(str(want), str(want)), case, what)

@@ -1,0 +1,320 @@
+"""Lab 7, part 1: keys and values in blocks, block tables, and attention that reads through them.
+
+Fill in every TODO. Tokens of all sequences lie side by side, ``[tokens, heads, head_dim]``, as in
+lab 5; keys and values lie in a pool of blocks, ``[num_blocks, block_size, kv_heads, head_dim]``.
+Source: Kwon et al. 2023 (PagedAttention) for the blocks, ``vllm/v1/core/block_pool.py`` of vLLM
+for their owners, ``transformers/models/qwen3/modeling_qwen3.py`` for the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from labs.given.norm import RMSNorm
+
+
+class OutOfBlocks(RuntimeError):
+    """The pool has not as many blocks left as were asked for."""
+
+
+class BlockPool:
+    """Keys and values of one layer, in blocks of equal size, and who owns which block.
+
+    A block can have several owners: sequences that begin alike. It is available when it has none.
+
+    Attributes: ``keys`` and ``values``, ``[num_blocks, block_size, kv_heads, head_dim]``, zeros at
+    first. Blocks are called by their number, from 0 on.
+    """
+
+    def __init__(
+        self,
+        num_blocks: int,
+        block_size: int,
+        kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """Make ``num_blocks`` blocks for ``block_size`` tokens each, all of them available."""
+        # BEGIN SOLUTION lab7.block_pool
+        shape = num_blocks, block_size, kv_heads, head_dim
+        self.keys, self.values = torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype)
+        self._owners = [0] * num_blocks
+        self._free = list(range(num_blocks))
+        # END SOLUTION
+
+    @property
+    def available(self) -> int:
+        """How many blocks nobody owns."""
+        # BEGIN SOLUTION lab7.block_pool
+        return len(self._free)
+        # END SOLUTION
+
+    def allocate(self, count: int = 1) -> list[int]:
+        """Give away ``count`` available blocks, in any order; each has one owner then.
+
+        Args:
+            count: 0 or more.
+
+        Raises:
+            OutOfBlocks: there are not so many; then none is given away. The text says how many
+                were asked for.
+        """
+        # BEGIN SOLUTION lab7.block_pool
+        if count > len(self._free):
+            raise OutOfBlocks(f"{count} blocks asked for, {len(self._free)} available")
+        blocks, self._free = self._free[:count], self._free[count:]
+        for block in blocks:
+            self._owners[block] = 1
+        return blocks
+        # END SOLUTION
+
+    def share(self, block: int) -> None:
+        """Give a block one more owner.
+
+        Raises:
+            ValueError: nobody owns it.
+        """
+        # BEGIN SOLUTION lab7.block_pool
+        if self._owners[block] == 0:
+            raise ValueError(f"nobody owns block {block}: it cannot be shared")
+        self._owners[block] += 1
+        # END SOLUTION
+
+    def free(self, block: int) -> None:
+        """Take one owner from a block; without any it is available again.
+
+        Raises:
+            ValueError: nobody owns it.
+        """
+        # BEGIN SOLUTION lab7.block_pool
+        if self._owners[block] == 0:
+            raise ValueError(f"nobody owns block {block}: it cannot be freed")
+        self._owners[block] -= 1
+        if self._owners[block] == 0:
+            self._free.append(block)
+        # END SOLUTION
+
+    def references(self, block: int) -> int:
+        """How many owners a block has."""
+        # BEGIN SOLUTION lab7.block_pool
+        return self._owners[block]
+        # END SOLUTION
+
+
+class BlockTable:
+    """The blocks of one sequence, in the order of its tokens.
+
+    Attributes: ``pool``, ``blocks`` (a list of numbers, as many as the tokens need, no more) and
+    ``length`` (tokens stored). Token ``t`` lies in block ``blocks[t // block_size]``, at place
+    ``t % block_size``.
+    """
+
+    def __init__(self, pool: BlockPool) -> None:
+        """Make a table without tokens, which owns no block."""
+        # BEGIN SOLUTION lab7.block_table
+        self.pool = pool
+        self.blocks: list[int] = []
+        self.length = 0
+        # END SOLUTION
+
+    def append(self, k: torch.Tensor, v: torch.Tensor) -> None:
+        """Store tokens behind those stored so far: first in what the last block has left.
+
+        No block is taken before a token needs it. Where the first of these tokens would go into a
+        block that has other owners, too, it goes into a copy of that block instead, which this
+        table then owns in its place (copy on write). Nothing else is ever copied.
+
+        Args:
+            k: ``[tokens, kv_heads, head_dim]`` in the pool's dtype; tokens may be 0.
+            v: like ``k``.
+
+        Raises:
+            OutOfBlocks: the pool has not enough blocks; then table and pool are as before.
+        """
+        # BEGIN SOLUTION lab7.block_table
+        size, tokens = self.pool.keys.shape[1], len(k)
+        end = self.length + tokens
+        # A full last block is never written again: it needs no copy.
+        writes = tokens > 0 and self.length % size > 0
+        copies = writes and self.pool.references(self.blocks[-1]) > 1
+        # Everything that may fail comes first, in one call.
+        fresh = self.pool.allocate(-(-end // size) - len(self.blocks) + copies)
+        if copies:
+            shared, own = self.blocks.pop(), fresh.pop(0)
+            self.pool.keys[own] = self.pool.keys[shared]
+            self.pool.values[own] = self.pool.values[shared]
+            self.pool.free(shared)
+            self.blocks.append(own)
+        self.blocks += fresh
+
+        places = torch.arange(self.length, end)
+        rows = torch.tensor(self.blocks, dtype=torch.int64)[places // size]  # [tokens]
+        self.pool.keys[rows, places % size] = k
+        self.pool.values[rows, places % size] = v
+        self.length = end
+        # END SOLUTION
+
+    def fork(self) -> BlockTable:
+        """Return a table with the same tokens that owns the same blocks, too; none is copied."""
+        # BEGIN SOLUTION lab7.block_table
+        other = BlockTable(self.pool)
+        other.blocks, other.length = list(self.blocks), self.length
+        for block in self.blocks:
+            self.pool.share(block)
+        return other
+        # END SOLUTION
+
+    def free(self) -> None:
+        """Give all blocks back (other owners keep theirs); the table is without tokens then."""
+        # BEGIN SOLUTION lab7.block_table
+        for block in self.blocks:
+            self.pool.free(block)
+        self.blocks, self.length = [], 0
+        # END SOLUTION
+
+
+def paged_attention(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    block_tables: torch.Tensor,
+    context_lens: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+) -> torch.Tensor:
+    """Causal attention of new tokens over keys and values that lie in blocks.
+
+    The queries of a sequence are its last tokens: all of them (a prompt), some (a chunk of one) or
+    one (decoding), in one call side by side. Scores and softmax are float32. At no time are the
+    keys of more than one sequence gathered, nor is more of the pool converted or repeated.
+
+    Args:
+        q: ``[tokens, heads, head_dim]``, the queries of all sequences.
+        keys: ``[num_blocks, block_size, kv_heads, head_dim]`` in the dtype of ``q``;
+            ``heads / kv_heads`` neighbours share a kv head. Places that hold none of a sequence's
+            tokens may hold any finite numbers.
+        values: like ``keys``.
+        block_tables: int64 ``[sequences, most blocks]``: the blocks of each sequence in the order
+            of its tokens, then -1.
+        context_lens: whole numbers ``[sequences]``: tokens of each sequence, the new ones
+            included.
+        cu_seqlens: whole numbers ``[sequences + 1]``, from 0 to tokens: the queries of sequence
+            ``i`` are those from ``cu_seqlens[i]`` up to, and without, ``cu_seqlens[i + 1]``. Each
+            sequence has at least one; its last query is the last of its tokens.
+
+    Returns:
+        ``[tokens, heads, head_dim]`` in the dtype of ``q``; scores are divided by the root of
+        ``head_dim``.
+    """
+    # BEGIN SOLUTION lab7.paged_attention
+    size, kv_heads = keys.shape[1:3]
+    group = q.shape[1] // kv_heads
+    bounds = pairwise(cu_seqlens.tolist())
+    contexts = context_lens.tolist()
+    mixed = []
+    for table, context, (first, end) in zip(block_tables, contexts, bounds, strict=True):
+        blocks = table[: -(-context // size)]
+        k = keys[blocks].flatten(0, 1)[:context]  # [context, kv_heads, head_dim]
+        v = values[blocks].flatten(0, 1)[:context]
+        k = k.float().repeat_interleave(group, dim=1).transpose(0, 1)  # [heads, context, head_dim]
+        v = v.float().repeat_interleave(group, dim=1).transpose(0, 1)
+
+        queries = q[first:end].float().transpose(0, 1)  # [heads, new, head_dim]
+        scores = queries @ k.transpose(-1, -2) * q.shape[-1] ** -0.5  # [heads, new, context]
+        stand = torch.arange(context - (end - first), context, device=q.device)
+        future = torch.arange(context, device=q.device) > stand[:, None]
+        weights = scores.masked_fill(future, -torch.inf).softmax(-1)
+        mixed.append((weights @ v).transpose(0, 1).to(q.dtype))
+    return torch.cat(mixed)
+    # END SOLUTION
+
+
+def rotate(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tensor:
+    """Rotate the pairs of every head by the angles of their positions; given, as in lab 5.
+
+    Args:
+        x: ``[tokens, heads, head_dim]``.
+        positions: ``[tokens]``.
+        theta: base of the frequencies.
+
+    Returns:
+        Like ``x``, which is left as it was.
+    """
+    # GIVEN
+    exponents = torch.arange(0, x.shape[-1], 2, device=x.device).float() / x.shape[-1]
+    angles = positions[:, None].float() * theta**-exponents  # [tokens, head_dim/2]
+    cos, sin = angles.cos()[:, None].to(x.dtype), angles.sin()[:, None].to(x.dtype)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+class Qwen3Attention(nn.Module):
+    """Attention of Qwen3 on flat tokens whose keys and values are kept in blocks.
+
+    Modules, by the names of Hugging Face: ``q_proj k_proj v_proj o_proj`` (``nn.Linear`` without
+    bias), ``q_norm k_norm`` (the given ``RMSNorm`` over ``head_dim``).
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        rms_norm_eps: float,
+        rope_theta: float,
+    ) -> None:
+        """Make the modules."""
+        super().__init__()
+        # BEGIN SOLUTION lab7.attention
+        self.q_proj = nn.Linear(hidden_size, num_heads * head_dim, bias=False)
+        self.k_proj = nn.Linear(hidden_size, num_kv_heads * head_dim, bias=False)
+        self.v_proj = nn.Linear(hidden_size, num_kv_heads * head_dim, bias=False)
+        self.o_proj = nn.Linear(num_heads * head_dim, hidden_size, bias=False)
+        self.q_norm = RMSNorm(head_dim, rms_norm_eps)
+        self.k_norm = RMSNorm(head_dim, rms_norm_eps)
+        self.head_dim, self.theta = head_dim, rope_theta
+        # END SOLUTION
+
+    @torch.no_grad()
+    def forward(
+        self,
+        positions: torch.Tensor,
+        x: torch.Tensor,
+        tables: Sequence[BlockTable],
+        cu_seqlens: torch.Tensor,
+    ) -> torch.Tensor:
+        """Store keys and values of the new tokens, and let them gather from all before them.
+
+        Args:
+            positions: ``[tokens]``, by which queries and keys are rotated.
+            x: ``[tokens, hidden_size]``, the new tokens of all sequences.
+            tables: one for each sequence, all of one pool, with the tokens of earlier calls. They
+                hold the new tokens, too, when the call returns.
+            cu_seqlens: ``[sequences + 1]``, as in :func:`paged_attention`.
+
+        Returns:
+            ``[tokens, hidden_size]`` in the dtype of ``x``.
+        """
+        # BEGIN SOLUTION lab7.attention
+        projections = self.q_proj, self.k_proj, self.v_proj
+        q, k, v = (proj(x).unflatten(-1, (-1, self.head_dim)) for proj in projections)
+        q = rotate(self.q_norm(q), positions, self.theta)
+        k = rotate(self.k_norm(k), positions, self.theta)
+
+        # Stored normed and rotated: neither changes when more tokens come.
+        for table, (first, end) in zip(tables, pairwise(cu_seqlens.tolist()), strict=True):
+            table.append(k[first:end], v[first:end])
+
+        most = max(len(table.blocks) for table in tables)
+        padded = [table.blocks + [-1] * (most - len(table.blocks)) for table in tables]
+        lengths = [table.length for table in tables]
+        pool = tables[0].pool
+        mixed = paged_attention(
+            q, pool.keys, pool.values, torch.tensor(padded), torch.tensor(lengths), cu_seqlens
+        )
+        return self.o_proj(mixed.flatten(1))
+        # END SOLUTION
