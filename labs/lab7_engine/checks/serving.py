@@ -235,7 +235,24 @@ def expect_samples(run: Run, case: Case) -> None:
 
 
 def expect_all_back(run: Run, case: Case) -> None:
-    """At the end nobody owns a block."""
+    """Everybody came to an end, the last one with every block there is; then nobody owns one."""
+    ended = sorted(i for _, i in run.ends)
+    if ended != sorted(run.requests):
+        what = Text(
+            f"the requests that are finished after {run.steps} steps",
+            f"{run.steps} 步之后已完成的请求",
+        )
+        want = str(sorted(run.requests))
+        last, blocks = max(run.requests), case["sizes"][0]
+        refuse(
+            ended,
+            Text(
+                f"{want} (request {last} needs all {blocks} blocks)",
+                f"{want}（请求 {last} 需要全部 {blocks} 个块）",
+            ),
+            case,
+            what,
+        )
     if run.available != case["sizes"][0]:
         what = Text("blocks that are available at the end", "结束时可用的块数")
         want = str(case["sizes"][0])

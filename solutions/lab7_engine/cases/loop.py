@@ -16,7 +16,7 @@ from autograder.reference.recipes import Draft, Draw, draft, recipe
 from labs.given.serving import Request
 from solutions.reference.oracle_serving import Speaker, alone, schedule
 
-WORDS = ("a", "b", "ab", "ba", " c", "d ", "ca", "dab", "e", " ", "bad", "ac", "f", "ed")
+WORDS = ("a", "b", "ab", "ba", " c", "d ", "ca", "dab", "e", " ", "bad", "ac", "f", "ede")
 ROWS = 89
 
 
@@ -150,6 +150,19 @@ def _inside(draw: Draw, request: Request) -> Request | None:
     return None
 
 
+def _twice(draw: Draw, request: Request) -> Request | None:
+    """The request with a letter as its stop word that first stands in a token that has two."""
+    speaker, tokens = Speaker(request, _ahead(draw), WORDS), list(request.prompt)
+    for _ in range(request.max_new_tokens):
+        before = speaker.text
+        tokens.append(speaker.next(tokens)[0])
+        word = WORDS[tokens[-1]]
+        twice = [letter for letter in word if word.count(letter) > 1 and letter not in before]
+        if before and twice:
+            return replace(request, stop=(twice[0],))
+    return None
+
+
 def _stopping(
     draw: Draw, requests: Sequence[Request], new: int, first: int, length: int
 ) -> list[Request]:
@@ -165,12 +178,13 @@ def _stopping(
 
 @recipe(hidden=2)
 def engine_stops(draw: Draw) -> Draft:
-    """Stop words in the middle of a token, over two or three, and one that the prompt holds."""
+    """Stop words in the middle of a token, twice in one, over two or three, and in the prompt."""
     while True:
-        requests = _requests(draw, (4, 9, 0), (5, 9, 0), (6, 9, 1))
-        if inside := _inside(draw, requests[2]):
+        requests = _requests(draw, (4, 9, 0), (5, 9, 0), (6, 9, 1), (3, 9, 1))
+        inside, twice = _inside(draw, requests[2]), _twice(draw, requests[3])
+        if inside and twice:
             break
-    requests = [*_stopping(draw, requests[:2], 14, 1, 2), inside]
+    requests = [*_stopping(draw, requests[:2], 14, 1, 2), inside, twice]
     # A stop word that stands in the prompt ends nothing.
     said = "".join(WORDS[token] for token in requests[0].prompt)
     requests.append(replace(requests[0], id=1, stop=(f"{said[-2:]}zz", "zz")))

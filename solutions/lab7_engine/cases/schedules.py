@@ -32,6 +32,12 @@ def _rows(draw: Draw, plan: Sequence[tuple[int, int, int, int]]) -> list[Row]:
     ]
 
 
+def _all_blocks(rows: list[Row], blocks: int, size: int) -> list[Row]:
+    """Afterwards somebody comes who needs every block there is: none may be lost by then."""
+    number = max(row[0] for row in rows) + 2
+    return [*rows, [number, [100 + number, *[3] * (blocks * size - 1)], 1, 80, 0]]
+
+
 def _drafted(rows: list[Row], num_blocks: int, size: int, budget: int, most: int) -> Draft:
     stops = {row[0]: row[4] for row in rows}
 
@@ -89,7 +95,7 @@ def schedule_decodes(draw: Draw) -> Draft:
 def schedule_crowd(draw: Draw) -> Draft:
     """More requests than may run at a time; some stop before their end."""
     plan = [(3 + n % 4, 3 + n % 3, 0, 2 * (n % 3 == 1)) for n in range(draw.pick((7, 9, 8)))]
-    return _drafted(_rows(draw, plan), 60, 3, 16, 3)
+    return _drafted(_all_blocks(_rows(draw, plan), 14, 3), 14, 3, 16, 3)
 
 
 @recipe()
@@ -110,7 +116,8 @@ def schedule_room(draw: Draw) -> Draft:
 
 def _tight(draw: Draw) -> list[Row]:
     new = draw.pick((9, 8, 10))
-    return _rows(draw, [(6, new, 0, 0), (7, new, 0, 0), (5, new, 1, 0), (6, 4, 1, 0)])
+    rows = _rows(draw, [(6, new, 0, 0), (7, new, 0, 0), (5, new, 1, 0), (6, 4, 1, 0)])
+    return _all_blocks(rows, 8, 3)
 
 
 @recipe()
@@ -194,9 +201,10 @@ def schedule_turns(draw: Draw) -> Draft:
             found.append([this, computed // size * size])
             computed = len(text) + new - 1  # the last new token was never computed
             text += [token_of(this, len(text) + n) for n in range(new)] + [7, 7 + turn]
+    rows = _all_blocks(rows, 40, size)
     about = Text(
-        f"2 conversations of 3 turns, blocks of {size} tokens",
-        f"2 段对话，各 3 轮，每块 {size} 个 token",
+        f"2 conversations of 3 turns, then a text for all blocks, of {size} tokens each",
+        f"2 段对话，各 3 轮；最后一个文本用到所有块，每块 {size} 个 token",
     )
     return draft(about, None, None, requests=rows, found=found, sizes=[40, size, 16, 4])
 
@@ -210,9 +218,10 @@ def schedule_pressed(draw: Draw) -> Draft:
         [n, [*shared[: 7 - n % 3], 50 + n % 4, *range(n)], 5 + n % 4, n // 2, 0]
         for n in (int(one) + 1 for one in draw.permutation(draw.pick((7, 8, 6))))
     ]
+    rows = _all_blocks(rows, 8, size)
     about = Text(
-        f"{len(rows)} requests that begin alike, 8 blocks of {size} tokens",
-        f"{len(rows)} 个开头相同的请求，8 个块，每块 {size} 个 token",
+        f"{len(rows)} requests, of which most begin alike, 8 blocks of {size} tokens",
+        f"{len(rows)} 个请求，大多开头相同，8 个块，每块 {size} 个 token",
     )
     return draft(about, None, None, requests=rows, sizes=[8, size, 9, 4])
 
