@@ -106,7 +106,7 @@ class PrefixCache:
         if count > self.available:
             raise OutOfBlocks(f"{count} blocks are wanted, {self.available} are available")
         taken = []
-        for _ in range(count):
+        while len(taken) < count:
             if self._free:
                 block = self._free.popleft()
             else:

@@ -21,30 +21,33 @@ STYLES = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Student:
-    """One solution: its two modules, executed in namespaces of their own."""
+    """One solution: its modules, executed in namespaces of their own."""
 
     attention: Any
     mlp: Any
+    engine: Any = None  # in the lab that has one
 
 
-def load(folder: Path) -> Student:
-    """Execute ``attention.py`` and ``mlp.py`` of ``folder`` without touching ``sys.modules``."""
+def load(folder: Path, *more: str) -> Student:
+    """Execute ``attention.py``, ``mlp.py`` and ``more`` without touching ``sys.modules``."""
+    names = "attention", "mlp", *more
     loaded: dict[str, ModuleType] = {}
 
     def find(name: str) -> ModuleType:
         if name not in loaded:
             module = loaded[name] = ModuleType(name)
             vars(module)["__builtins__"] = {**vars(builtins), "__import__": import_}
+            vars(module)["__name__"] = __name__  # one that dataclasses find in sys.modules
             code = compile(text_of(folder, f"{name}.py"), str(folder / f"{name}.py"), "exec")
             exec(code, vars(module))
         return loaded[name]
 
     def import_(name: str, *args: Any, **kwargs: Any) -> ModuleType:
-        if name in ("attention", "mlp"):
+        if name in names:
             return find(name)
         return builtins.__import__(name, *args, **kwargs)
 
-    return Student(find("attention"), find("mlp"))
+    return Student(*map(find, names))
 
 
 class OperatorCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

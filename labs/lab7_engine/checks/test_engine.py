@@ -44,7 +44,7 @@ def _expect_texts(got: dict[str, str], case: Case) -> None:
 @checks("""
     test_engine_flat: engine_flat
         Prompts of different lengths lie flat in one batch, and all texts come out.
-        长度不同的提示平铺在一个批次中，所有文本都正确。
+        长度不同的提示在一个批次中首尾相接，所有文本都正确。
 
     test_engine_chunks: engine_chunks
         Texts do not depend on how they are cut into batches, nor on being computed twice.
