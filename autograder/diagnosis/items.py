@@ -117,7 +117,8 @@ def _items(result: Result, weight: float) -> Iterator[tuple[str, Item]]:
     after = [*args, *kwargs.values()]
     changed = [
         str(number)
-        for number, (before, now) in enumerate(zip(result.given, after, strict=True))
+        for number, (given, now) in enumerate(zip(result.given, after, strict=True))
+        for before in [Tensor.of(given) if isinstance(given, np.ndarray) else given]
         if isinstance(before, (Tensor, dict)) and before != now
     ]
     yield "/arguments", Item(f"changed: {' '.join(changed) or 'none'}", _NOTHING)

@@ -9,9 +9,15 @@ from tests.proof.subject import Subject, each_lab
 
 # What says nothing about values: shapes, dtypes, names, counts, errors, what is kept and loaded.
 FORM = {"shape", "dtype and contract", "accounting", "KV cache", "loading", "tensor parallel"}
-ANSWERS = ("forward", "update", "encode", "decode", "push", "finish")  # methods that answer
+# Methods that answer.
+ANSWERS = (
+    *("forward", "update", "encode", "decode", "push", "finish"),
+    *("allocate", "references", "match", "step", "stream", "generate"),
+)
 WRAPPER = """
 
+import dataclasses as _dataclasses
+import inspect as _inspect
 import torch as _torch
 
 
@@ -24,6 +30,10 @@ def _emptied(value):
         return dict.fromkeys(value, 0)
     if isinstance(value, (str, bytes)):
         return value[:0]
+    if _inspect.isgenerator(value):
+        return iter(())
+    if _dataclasses.is_dataclass(value):
+        return type(value)()
     return 0 if type(value) is int else value
 
 

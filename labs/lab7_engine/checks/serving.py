@@ -101,11 +101,15 @@ def _token_of(request: int, position: int) -> int:
 
 
 def driven(student: Student, case: Case, cache: Handle | None = None) -> Run:
-    """The case's requests, served to their end on the stand-in, or on a cache."""
+    """The case's requests, served to their end on the stand-in, or on a cache; not for nothing."""
     cache = cache or plain_cache(student, case)
     scheduler = scheduler_of(student, case, cache)
     rows = Literal([list(row) for row in case["requests"]])
-    return Run(student.call(f"{GIVEN}.drive", scheduler, cache, rows), case)
+    run = Run(student.call(f"{GIVEN}.drive", scheduler, cache, rows), case)
+    if not run.works:
+        what = Text(f"works in {run.steps} steps", f"{run.steps} 步中的工作")
+        refuse(0, Text("at least one", "至少一项"), case, what)
+    return run
 
 
 def _words(works: list[tuple[int, int, int]]) -> str:

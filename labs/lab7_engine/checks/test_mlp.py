@@ -127,7 +127,7 @@ def _expect_blocks(student: Student, case: Case, path: str) -> None:
         expect_close(result, case["y"], case)
 
 
-@cases("linear_bfloat16", "linear_float16")
+@cases("linear_float16", "linear_bfloat16")
 def test_linear_half(student: Student, case: Case) -> None:
     """The dtype of x comes back; in between there is float32, and nothing overflows.
 

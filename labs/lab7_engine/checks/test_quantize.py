@@ -214,9 +214,9 @@ def test_groups_packing(student: Student, case: Case) -> None:
 
 @cases("groups_zero")
 def test_groups_zero(student: Student, case: Case) -> None:
-    """A group of zeros has scale 1, zero point 0 and codes 0.
+    """A group of zeros, and no other, has scale 1, zero point 0 and codes 0.
 
-    全零的组 scale 为 1，零点为 0，编码为 0。
+    全零的组 scale 为 1，零点为 0，编码为 0；其他组不然。
     """
     codes, scales, zeros = _groups(student, case)
     at = case["row"], case["group"]
@@ -227,6 +227,8 @@ def test_groups_zero(student: Student, case: Case) -> None:
     ):
         if not got == want:
             raise reject(float(got), Text(str(want), str(want)), case, what)
+    if not codes.any():
+        raise reject(0.0, Text("not 0 in every group", "并非每组都是 0"), case, CODES)
 
 
 @cases("groups_uneven")

@@ -153,7 +153,7 @@ def _step(draw: Draw, temperature: float, alike: float) -> Draft:
     while True:
         target = draw.normal(83, vocab, scale=1.5)
         small = alike * target + (1 - alike) * draw.normal(83, vocab, scale=1.5)
-        texts, uniforms, wants = [], [], []
+        texts, uniforms, wants, others = [], [], [], list[list[list[int]]]()
         for _ in range(4):
             texts.append([draw.integer(0, vocab - 1) for _ in range(draw.integer(1, 6))])
             uniforms.append(draw.uniform(2 * count + 1, low=0, high=1).double().tolist())
@@ -161,8 +161,16 @@ def _step(draw: Draw, temperature: float, alike: float) -> Draft:
             if near < 1e-3 and temperature:
                 break
             wants.append(want)
+            # What comes out where one of the two models does without the temperature.
+            others.append(
+                [
+                    speculate(*tables, texts[-1], count, temperature, uniforms[-1])[0]
+                    for tables in ((small * temperature, target), (small, target * temperature))
+                ]
+            )
         spread = {len(want) for want in wants}
-        if len(wants) == 4 and (len(spread) > 1 or alike == 1.0):
+        told = not temperature or all(wants != list(o) for o in zip(*others, strict=True))
+        if len(wants) == 4 and (alike == 1.0 or (told and len(spread) > 1)):
             break
     about = Text(
         f"{count} tokens of {vocab} proposed, texts of {', '.join(map(str, map(len, texts)))}, "
