@@ -94,11 +94,11 @@ with your_code("lab7") as mine:
 #
 # One call for three sequences: a whole prompt of 6 tokens, the last 4 tokens of 9, one token behind
 # 11. Their blocks lie in disorder. Values are labels (row $j$ of the identity), so the output is
-# the table of attention weights. Guess where each of the three triangles begins.
+# the table of attention weights. Guess how many keys each of the queries sees.
 #
-# 一次调用处理三个序列：一个 6 个 token 的完整提示、9 个 token 中的最后 4 个、11 个之后的一个。
+# 一次调用处理三个序列：一个 6 个 token 的完整提示、9 个 token 中的最后 4 个、11 个 token 之后的一个。
 # 它们的块次序混乱。值是标签（单位矩阵的第 $j$ 行），输出就是注意力权重表。
-# 猜一猜，三个三角形各从哪里开始。
+# 猜一猜，每个查询能看到几个键？
 
 # %%
 with your_code("lab7") as mine:
@@ -329,8 +329,8 @@ with your_code("lab7") as mine:
 # waits, or the engine holds back what may become the stop word. Guess: do texts depend on the
 # budget?
 #
-# 三个请求通过整个引擎；请求 1 的停止词是 `dab`。每条线表示模型调用这么多次之后，读者得到了多少个
-# 字母。线不动的地方，要么在等待，要么保留着可能成为停止词的内容。猜一猜：文本会随预算而变吗？
+# 三个请求通过整个引擎；请求 1 的停止词是 `dab`。每条线表示模型调用若干次之后，读者已得到多少字母。
+# 线不动的地方，要么在等待，要么保留着可能成为停止词的内容。猜一猜：文本会随预算而变吗？
 
 # %%
 with your_code("lab7") as mine:
@@ -367,7 +367,7 @@ with your_code("lab7") as mine:
 # as often as the target: guess how often it comes out.
 #
 # 讲义中的数：$q = (0.6, 0.3, 0.1)$，$p = (0.2, 0.5, 0.3)$。所有猜测与一组细密的随机数都经过你的
-# `accept`，没有随机抽样。猜一猜：草稿模型说 token 0 的次数是目标模型的三倍，最后它出现多少次？
+# `accept`，没有随机采样。猜一猜：草稿模型说 token 0 的次数是目标模型的三倍，最后它出现多少次？
 
 
 # %%
@@ -449,11 +449,11 @@ with your_code("lab7") as mine:
 
 # %% [markdown]
 # The whole step, at temperature 0: 60 tokens with drafts that are more and more like the target.
-# The text has to be the target's own each time. How many calls of the target does a draft of
-# nothing but noise need?
+# The text has to be the target's own each time. Guess how many calls of the target it takes with a
+# draft of nothing but noise.
 #
-# 完整的一步，温度为 0：生成 60 个 token，草稿模型越来越像目标模型。每次的文本都必须与目标模型自己
-# 生成的一样。如果草稿模型全是噪声，要调用目标模型多少次？
+# 完整的一步，温度为 0：生成 60 个 token，草稿模型越来越像目标模型。
+# 每次的文本都必须与目标模型自己生成的一样。猜一猜：如果草稿模型全是噪声，要调用目标模型多少次？
 
 # %%
 with your_code("lab7") as mine:
