@@ -259,9 +259,9 @@ print(verdict(bool((share - wanted).abs().max() < 0.03)))
 
 
 # %%
-def write_on(next_logits, ids: list[int], count: int, temperature: float) -> list[int]:
-    """``ids`` and ``count`` tokens more."""
-    for _ in range(count):
+def write_on(next_logits, ids: list[int], more: int, temperature: float) -> list[int]:
+    """``ids`` and ``more`` tokens."""
+    for _ in range(more):
         ids = [*ids, draw(next_logits(ids), temperature)]
     return ids
 
