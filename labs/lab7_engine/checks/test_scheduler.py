@@ -35,7 +35,7 @@ def test_scheduler_runs(student: Student, case: Case) -> None:
 @checks("""
     test_scheduler_chunks: schedule_one schedule_chunks
         Prompts longer than the budget are computed in chunks, the oldest first.
-        超过预算的提示分块计算，先到的请求优先。
+        超过预算的提示分段计算，先到的请求优先。
 
     test_scheduler_decodes: schedule_decodes
         Whoever generates gets a token in every step, however long the prompts beside it.
