@@ -37,10 +37,10 @@ class FloatMLP(nn.Module):
 
     def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
-        sizes = config.hidden_size, config.intermediate_size
-        self.gate_proj = nn.Linear(*sizes, bias=False)
-        self.up_proj = nn.Linear(*sizes, bias=False)
-        self.down_proj = nn.Linear(*reversed(sizes), bias=False)
+        hidden, inner = config.hidden_size, config.intermediate_size
+        self.gate_proj = nn.Linear(hidden, inner, bias=False)
+        self.up_proj = nn.Linear(hidden, inner, bias=False)
+        self.down_proj = nn.Linear(inner, hidden, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # [..., hidden] -> [..., hidden]
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
@@ -80,9 +80,7 @@ class LentTable:
 class PagedQwen3:
     """A checkpoint's model, called as :class:`labs.given.serving.PagedModel` is."""
 
-    def __init__(
-        self, folder: str | Path, parts: Parts, num_blocks: int, block_size: int
-    ) -> None:
+    def __init__(self, folder: str | Path, parts: Parts, num_blocks: int, block_size: int) -> None:
         """Load the weights, quantise the MLPs, and make a pool for every layer.
 
         Raises:
@@ -97,10 +95,11 @@ class PagedQwen3:
 
         whole = load_model(folder, attention, FloatMLP)
         self.config, self.model, self.head = whole.config, whole.model, whole.lm_head
-        for layer in self.model.layers:
+        self.layers: list[Any] = list(self.model.layers)
+        for layer in self.layers:
             layer.mlp = parts.mlp.from_float(layer.mlp.state_dict())
         sizes = num_blocks, block_size, self.config.num_key_value_heads, self.config.head_dim
-        self.pools = [parts.pool(*sizes) for _ in self.model.layers]
+        self.pools = [parts.pool(*sizes) for _ in self.layers]
         self._table: Any = type("BlockTable", (LentTable, parts.table), {})
 
     @torch.no_grad()
@@ -128,6 +127,10 @@ class PagedQwen3:
         Raises:
             GenerationError: they are not finite.
         """
+        tokens, positions, cu_seqlens, block_tables, context_lens = (
+            torch.as_tensor(given)
+            for given in (tokens, positions, cu_seqlens, block_tables, context_lens)
+        )
         bounds = cu_seqlens.tolist()
         lent = [[block for block in row if block >= 0] for row in block_tables.tolist()]
         before = [
@@ -135,7 +138,7 @@ class PagedQwen3:
             for length, (first, end) in zip(context_lens.tolist(), pairwise(bounds), strict=True)
         ]
         x = self.model.embed_tokens(tokens)  # [T, hidden]
-        for layer, pool in zip(self.model.layers, self.pools, strict=True):
+        for layer, pool in zip(self.layers, self.pools, strict=True):
             tables = [self._lend(pool, *one) for one in zip(lent, before, strict=True)]
             x = x + layer.self_attn(positions, layer.input_layernorm(x), tables, cu_seqlens)
             x = x + layer.mlp(layer.post_attention_layernorm(x))
