@@ -327,7 +327,7 @@ def joined(calls: Iterable[Sequence[Any]]) -> list[torch.Tensor]:
 
     given = ([torch.as_tensor(one) for one in inputs] for inputs in calls)
     tokens, positions, bounds, tables, lengths = zip(*given, strict=True)
-    counts = torch.cat([bound.diff() for bound in bounds])  # [sequences]
+    new = torch.cat([bound.diff() for bound in bounds])  # [sequences]
     most = max(table.shape[1] for table in tables)
     wide = [
         torch.nn.functional.pad(table, (0, most - table.shape[1]), value=-1) for table in tables
@@ -335,7 +335,7 @@ def joined(calls: Iterable[Sequence[Any]]) -> list[torch.Tensor]:
     return [
         torch.cat(tokens),
         torch.cat(positions),
-        torch.nn.functional.pad(counts.cumsum(dim=0), (1, 0)),  # [sequences + 1]
+        torch.nn.functional.pad(new.cumsum(dim=0), (1, 0)),  # [sequences + 1]
         torch.cat(wide),
         torch.cat(lengths),
     ]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from labs.given.checkpoint import load_model
@@ -32,18 +31,14 @@ class Parts:
     mlp: Any  # Qwen3MLP, made by from_float
 
 
-class FloatMLP(nn.Module):
-    """The MLP as it lies in the checkpoint: what a hand-in quantises, or the truth beside it."""
+class LoadedMLP(nn.Module):
+    """The float weights of an MLP as they lie in the checkpoint, for a hand-in to quantise."""
 
     def __init__(self, config: Qwen3Config) -> None:
         super().__init__()
-        hidden, inner = config.hidden_size, config.intermediate_size
-        self.gate_proj = nn.Linear(hidden, inner, bias=False)
-        self.up_proj = nn.Linear(hidden, inner, bias=False)
-        self.down_proj = nn.Linear(inner, hidden, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # [..., hidden] -> [..., hidden]
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
 
 class LentTable:
@@ -93,11 +88,11 @@ class PagedQwen3:
                 config.hidden_size, *heads, config.rms_norm_eps, config.rope_theta
             )
 
-        whole = load_model(folder, attention, FloatMLP)
+        whole = load_model(folder, attention, LoadedMLP)
         self.config, self.model, self.head = whole.config, whole.model, whole.lm_head
         self.layers: list[Any] = list(self.model.layers)
-        for layer in self.layers:
-            layer.mlp = parts.mlp.from_float(layer.mlp.state_dict())
+        for made in self.layers:
+            made.mlp = parts.mlp.from_float(made.mlp.state_dict())
         sizes = num_blocks, block_size, self.config.num_key_value_heads, self.config.head_dim
         self.pools = [parts.pool(*sizes) for _ in self.layers]
         self._table: Any = type("BlockTable", (LentTable, parts.table), {})

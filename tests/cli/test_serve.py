@@ -33,9 +33,10 @@ from autograder.worker import real_weights
 from labs.given.checkpoint import load_model
 from labs.given.config import Qwen3Config
 from labs.given.generate import generate
-from labs.given.paged import FloatMLP, PagedQwen3, Parts
+from labs.given.paged import LoadedMLP, PagedQwen3, Parts
 from labs.given.serving import Request
 from solutions.lab2_qwen3_block.attention import Qwen3Attention as PlainAttention
+from solutions.lab2_qwen3_block.mlp import Qwen3MLP as FloatMLP
 from solutions.lab7_engine import attention, mlp
 from solutions.reference import oracle_model
 
@@ -55,7 +56,7 @@ STYLES = styles.folders(LAB.name)
 @pytest.fixture(scope="module")
 def plain() -> dict[str, str]:
     """What each prompt is continued with where nothing is paged, with the solution's MLP."""
-    whole = load_model(TINY, PlainAttention, FloatMLP)
+    whole = load_model(TINY, PlainAttention, LoadedMLP)
     for layer in whole.model.layers:
         layer.mlp = mlp.Qwen3MLP.from_float(layer.mlp.state_dict())
     texts = {}
@@ -99,15 +100,15 @@ def test_every_right_style_says_what_a_plain_model_says(
 
 
 def test_with_float_weights_logits_are_those_of_the_reference() -> None:
-    class Loaded(FloatMLP):
+    class Float(FloatMLP):
         @classmethod
-        def from_float(cls, weights: Mapping[str, torch.Tensor]) -> Loaded:
+        def from_float(cls, weights: Mapping[str, torch.Tensor]) -> Float:
             made = cls(config)
             made.load_state_dict(weights)
             return made
 
     config = Qwen3Config.from_json(TINY / "config.json")
-    model = PagedQwen3(TINY, Parts(*PARTS, Loaded), 9, 4)
+    model = PagedQwen3(TINY, Parts(*PARTS, Float), 9, 4)
     weights = {name: weight.float() for name, weight in real_weights.read(TINY, "").items()}
     first, second = torch.arange(5, 15), torch.tensor([300, 7, 1])
     tables = torch.tensor([[4, 2, 7], [0, -1, -1]])
@@ -383,6 +384,31 @@ def test_who_hangs_up_stops_nobody_and_is_served_no_longer(
         time.sleep(0.01)
     steps, lost = client.counted()
     assert lost == 0 and steps - before < 400
+
+
+@pytest.mark.parametrize(
+    "folder", [one for one in STYLES if (one / "engine.py").is_file()], ids=lambda one: one.name
+)
+def test_every_style_of_an_engine_takes_requests_while_it_runs(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    """In so few blocks that some go back to the line, and are computed again."""
+    asked = [
+        {"prompt": prompt, "max_tokens": 12, "temperature": 0.7, "seed": seed, "stop": "wh"}
+        for seed, prompt in enumerate(PROMPTS)
+    ]
+    alone = [client.text(**one) for one in asked]
+    text = styles.text_of(folder, "engine.py")
+    monkeypatch.setattr(serve, "Sizes", lambda: Sizes(8, 4, token_budget=8, max_running=3))
+    with serving(changed(tmp_path, "engine.py", "", "") | written(tmp_path, text)) as made:
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(lambda one: made.text(**one), asked)) == alone
+        assert made.counted()[1] == 0
+
+
+def written(folder: Path, text: str) -> dict[str, str]:
+    (folder / "engine.py").write_text(text, encoding="utf-8")
+    return {"engine.py": str(folder / "engine.py")}
 
 
 def test_student_code_that_fails_is_said_to_whoever_asked_and_the_server_goes_on(
