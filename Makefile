@@ -211,9 +211,9 @@ chat: $(READY_CORE)
 	@$(RUN) chat --lab "$(LAB)" $(if $(TEMPERATURE),--temperature "$(TEMPERATURE)") \
 		$(if $(RANKS),--ranks "$(RANKS)") $(if $(TOKENIZER),--tokenizer "$(TOKENIZER)") $(ENOUGH)
 
-# Until Ctrl-C, of which the server itself says how it went.
+# Ctrl-C ends the server alone, which then says how it went.
 serve: $(READY_CORE)
-	@$(RUN) serve --lab "$(LAB)" $(if $(PORT),--port "$(PORT)") $(ENOUGH)
+	@trap : INT; $(RUN) serve --lab "$(LAB)" $(if $(PORT),--port "$(PORT)") $(ENOUGH)
 
 notebook: $(READY_NOTEBOOKS)
 	@$(PY) -m jupyter lab notebooks
