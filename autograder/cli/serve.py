@@ -100,8 +100,8 @@ def listening(
         server = Server(port, service)
     except (OSError, OverflowError) as error:
         raise ChatError(
-            f"Port {port} is not to be had ({error}); take another: make serve PORT=8001",
-            f"端口 {port} 不可用（{error}）；请换一个：make serve PORT=8001",
+            f"Port {port} is not to be had ({error}); take another: PORT=8001 (--port 8001)",
+            f"端口 {port} 不可用（{error}）；请换一个：PORT=8001（--port 8001）",
         ) from None
     thread = threading.Thread(target=desk.run, daemon=True)
     thread.start()

@@ -431,7 +431,7 @@ def test_a_taken_port_and_a_lab_without_an_engine_are_said(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert serve.run(FILES, TINY, client.server.server_port, "en") == 1
-    assert "take another: make serve PORT=8001" in capsys.readouterr().err
+    assert "take another: PORT=8001" in capsys.readouterr().err
     assert serve.run(FILES, TINY, 99_999, "zh") == 1
     assert "端口 99999 不可用" in capsys.readouterr().err
     other = labfile.load(labfile.find_lab("2"))
