@@ -386,23 +386,30 @@ def test_who_hangs_up_stops_nobody_and_is_served_no_longer(
     assert lost == 0 and steps - before < 400
 
 
+DRAWN = [
+    {"prompt": prompt, "max_tokens": 12, "temperature": 0.7, "seed": seed, "stop": "wh"}
+    for seed, prompt in enumerate(PROMPTS)
+]
+
+
+@pytest.fixture(scope="module")
+def alone(client: Client) -> list[str]:
+    """What the solution answers to each of them, one by one."""
+    return [client.text(**one) for one in DRAWN]
+
+
 @pytest.mark.parametrize(
     "folder", [one for one in STYLES if (one / "engine.py").is_file()], ids=lambda one: one.name
 )
 def test_every_style_of_an_engine_takes_requests_while_it_runs(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: list[str]
 ) -> None:
     """In so few blocks that some go back to the line, and are computed again."""
-    asked = [
-        {"prompt": prompt, "max_tokens": 12, "temperature": 0.7, "seed": seed, "stop": "wh"}
-        for seed, prompt in enumerate(PROMPTS)
-    ]
-    alone = [client.text(**one) for one in asked]
     text = styles.text_of(folder, "engine.py")
     monkeypatch.setattr(serve, "Sizes", lambda: Sizes(8, 4, token_budget=8, max_running=3))
     with serving(changed(tmp_path, "engine.py", "", "") | written(tmp_path, text)) as made:
         with ThreadPoolExecutor(4) as pool:
-            assert list(pool.map(lambda one: made.text(**one), asked)) == alone
+            assert list(pool.map(lambda one: made.text(**one), DRAWN)) == alone
         assert made.counted()[1] == 0
 
 
