@@ -1,5 +1,6 @@
 # qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
 # Variables: LAB=2  K=rotary  PROMPT="Call me"  TEMPERATURE=0  RANKS=2  PRINTS=1  LAB_LANG=zh
+#            PROMPT2="The sea" (chat with an engine, beside PROMPT)  PORT=8000 (serve)
 #            TOKENIZER=labs/lab1_foundations/tokens.py (chat with a tokenizer of yours)
 #            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
 #            WHEELS=folder (set up from it, without a network)
@@ -8,7 +9,7 @@
 # </instructors>
 
 LAB ?= 2
-export PROMPT
+export PROMPT PROMPT2
 FROM ?= 2
 TO ?= 4
 FORCE ?=
@@ -60,7 +61,7 @@ endif
 .PHONY: setup-dev grade demo new-lab try build audit tidy check check-all fuzz attacks attacks-ablate bench bench-others bench-diagnosis bench-scaling
 .PHONY: mutants mutants-auto chaos soak compat release release-check notebooks-check clean
 # </instructors>
-.PHONY: menu help setup test watch hint debug submit spot review chat notebook carry reset report doctor
+.PHONY: menu help setup test watch hint debug submit spot review chat serve notebook carry reset report doctor
 .DEFAULT_GOAL := menu
 
 menu help:
@@ -71,6 +72,7 @@ menu help:
 	@echo "              make spot LAB=1            what is wrong with these claims? (ungraded)"
 	@echo "              make review                what you missed comes back; five minutes a day"
 	@echo "              make chat LAB=2            talk to the tiny Qwen3 through your code"
+	@echo "              make serve LAB=7 [PORT=8000]  your engine answers over HTTP, as OpenAI's"
 	@echo "              make submit LAB=2 ID=… NAME=…  pack what is handed in, after checking it"
 	@echo "              make notebook              the labs in pictures, in your browser"
 	@echo "              make carry FROM=2 TO=4     bring your files of lab 2 into lab 4"
@@ -208,6 +210,10 @@ review: $(READY_CORE)
 chat: $(READY_CORE)
 	@$(RUN) chat --lab "$(LAB)" $(if $(TEMPERATURE),--temperature "$(TEMPERATURE)") \
 		$(if $(RANKS),--ranks "$(RANKS)") $(if $(TOKENIZER),--tokenizer "$(TOKENIZER)") $(ENOUGH)
+
+# Ctrl-C ends the server alone, which then says how it went.
+serve: $(READY_CORE)
+	@trap : INT; $(RUN) serve --lab "$(LAB)" $(if $(PORT),--port "$(PORT)") $(ENOUGH)
 
 notebook: $(READY_NOTEBOOKS)
 	@$(PY) -m jupyter lab notebooks

@@ -69,6 +69,7 @@ def test_a_copied_folder_is_set_up_anew_only_where_it_asks_for_other_packages(
         ("debug", "LAB=2", "K=none_such"),
         ("submit", "LAB=2"),
         ("chat", "LAB=1"),
+        ("serve", "LAB=1", "PORT=8001"),
         ("carry", "FROM=1", "TO=99"),
         ("reset", "LAB=2", "K=none_such"),
     ],

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import json
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from autograder.cli import rank_chat
+from autograder.cli import engine_chat, engine_parts, rank_chat
+from autograder.cli.engine_parts import ENGINE
+from autograder.cli.own_code import ChatError, class_of, explained, importable, said_in
 from autograder.course import labfile
 from autograder.course.labfile import LabError
 from autograder.course.records import Lab, Text, ToldError
@@ -162,19 +162,12 @@ def _speed(prompt: int, times: Sequence[float]) -> Text:
 # Where the two classes that the model is built from stand.
 CLASSES = {"attention": "Qwen3Attention", "mlp": "Qwen3MLP"}
 
-# What Python says where a lab gives a cache to attention that was carried over without one.
-NO_CACHE_YET = "got an unexpected keyword argument 'past'"
-
 
 class Chance(TypedDict):
     """The rule by which the next token is drawn."""
 
     temperature: float
     seed: int
-
-
-class ChatError(ToldError):
-    """Something to tell the student: a sentence in English and one in Chinese."""
 
 
 def can_talk(lab: Lab) -> bool:
@@ -197,6 +190,12 @@ def _checks_of(lab: Lab) -> list[str]:
     return [p.read_text(encoding="utf-8") for p in sorted((lab.folder / "checks").glob("*.py"))]
 
 
+def can_serve(lab: Lab) -> bool:
+    """Return whether a lab has an engine, too, that serves many at once."""
+    made = any("engine.Engine" in text for text in _checks_of(lab))
+    return can_talk(lab) and ENGINE in lab.files and made
+
+
 def nobody_to_talk_to(lab: Lab) -> LabError:
     """For a lab that has no chat: which ones have."""
     labs = (labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml")))
@@ -217,6 +216,7 @@ def run(
     temperature: float = 0.0,
     seed: int = 0,
     split: bool = False,
+    others: Sequence[str] = (),
 ) -> int:
     """Continue a prompt with a student's code and print the text as it comes.
 
@@ -230,6 +230,7 @@ def run(
         temperature: 0 takes the likeliest token, more lets less likely ones through.
         seed: of chance: equal ones give equal texts.
         split: the model is split over ranks, of which this process is one.
+        others: more prompts, for a lab with an engine that serves all of them at once.
 
     Returns:
         0, or 1 after a friendly message on stderr, or 130 when interrupted by the keyboard.
@@ -237,17 +238,27 @@ def run(
     try:
         if split:
             rank_chat.join()  # before student code is imported
-        with _importable(files) as modules:
+        with importable(files) as modules:
             chance: Chance = {"temperature": temperature, "seed": seed}
-            _talk(modules, checkpoint, prompt, max_new_tokens, language, chance, split=split)
+            if ENGINE in files:
+                _talk_side_by_side(
+                    modules, checkpoint, (prompt, *others), max_new_tokens, language, chance
+                )
+            elif others:
+                raise ChatError(
+                    "This lab's chat continues one prompt; give --prompt once.",
+                    "这个实验的聊天一次只续写一个提示；--prompt 请只给一次。",
+                )
+            else:
+                _talk(modules, checkpoint, prompt, max_new_tokens, language, chance, split=split)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         raise  # the reader of our output has gone, which is nobody's mistake
     except ToldError as error:
-        print(_in(error.said, language), file=sys.stderr)
+        print(said_in(error.said, language), file=sys.stderr)
     except BaseException as error:  # a hand-in may raise anything, SystemExit too
-        print(_explain(error, files, language), file=sys.stderr)
+        print(explained(error, files, language), file=sys.stderr)
     else:
         return 0
     return 1
@@ -267,33 +278,21 @@ def _talk(
     from labs.given.checkpoint import CheckpointError, load_model
     from labs.given.generate import GenerationError, generate
 
-    tokenizer, tokens = _tokenized(modules, checkpoint, prompt)
-    if not tokens:
-        raise ChatError(
-            'The prompt is empty; give the model a few words, e.g. PROMPT="The whale".',
-            '提示为空；请给模型几个词，例如 PROMPT="The whale"。',
-        )
-    missing = [name for name in CLASSES if f"{name}.py" not in modules.files.values()]
-    if missing:
-        raise ChatError(
-            f"Chatting needs {' and '.join(f'{name}.py' for name in missing)} as well.",
-            f"聊天还需要 {'、'.join(f'{name}.py' for name in missing)}。",
-        )
-    attention_cls, mlp_cls = (_class(modules, module, name) for module, name in CLASSES.items())
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that has no “ is no reason to stop
+    tokenizer, tokens = tokenized(modules, checkpoint, prompt)
+    _expect_both(modules)
+    attention_cls, mlp_cls = (class_of(modules, module, name) for module, name in CLASSES.items())
     if split:
         streamed = TokenStream(tokenizer, tokens)
         _talk_on_ranks(modules, checkpoint, streamed, prompt, tokens, max_new_tokens, chance)
         return
     if MODEL in modules.files.values():  # a lab whose model is the student's own
         streamed = TokenStream(tokenizer, tokens)
-        load, own = (_class(modules, "model", n) for n in ("load_hf_checkpoint", "generate"))
+        load, own = (class_of(modules, "model", n) for n in ("load_hf_checkpoint", "generate"))
         parts = attention_cls, mlp_cls
         speed = talk(
             load, own, parts, checkpoint, streamed, prompt, tokens, max_new_tokens, **chance
         )
-        print(_in(speed, language))
+        print(said_in(speed, language))
         return
     try:
         model = load_model(checkpoint, attention_cls, mlp_cls)
@@ -314,10 +313,53 @@ def _talk(
         raise ChatError(*str(error).split("\n", 1)) from None
 
 
-def _tokenized(
+def _talk_side_by_side(
+    modules: StudentModules,
+    checkpoint: Path,
+    prompts: Sequence[str],
+    max_new_tokens: int,
+    language: str,
+    chance: Chance,
+) -> None:
+    tokens = [tokenized(modules, checkpoint, prompt)[1] for prompt in prompts]
+    _expect_both(modules)
+    parts = engine_parts.built(modules, checkpoint, engine_chat.SIZES)
+    counts = engine_chat.talk(parts, prompts, tokens, max_new_tokens, **chance)
+    print(said_in(counts, language))
+
+
+def _expect_both(modules: StudentModules) -> None:
+    missing = [name for name in CLASSES if f"{name}.py" not in modules.files.values()]
+    if missing:
+        raise ChatError(
+            f"Chatting needs {' and '.join(f'{name}.py' for name in missing)} as well.",
+            f"聊天还需要 {'、'.join(f'{name}.py' for name in missing)}。",
+        )
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that has no “ is no reason to stop
+
+
+def tokenized(
     modules: StudentModules, checkpoint: Path, prompt: str
 ) -> tuple[Decoder, Sequence[int]]:
-    """The tokenizer of a checkpoint, or the student's with the same vocabulary, and the prompt."""
+    """The tokenizer of a checkpoint, or the student's with the same vocabulary, and the prompt.
+
+    Raises:
+        ChatError: there is no tokenizer, or no token in the prompt.
+    """
+    tokenizer = tokenizer_of(modules, checkpoint)
+    found = tokenizer.encode(prompt)
+    tokens: Sequence[int] = getattr(found, "ids", found)
+    if not len(tokens):
+        raise ChatError(
+            'The prompt is empty; give the model a few words, e.g. PROMPT="The whale".',
+            '提示为空；请给模型几个词，例如 PROMPT="The whale"。',
+        )
+    return tokenizer, tokens
+
+
+def tokenizer_of(modules: StudentModules, checkpoint: Path) -> Any:
+    """The tokenizer of a checkpoint, or the student's with the same vocabulary."""
     vocabulary = checkpoint / "tokenizer.json"
     if not vocabulary.is_file():
         raise ChatError(
@@ -327,8 +369,7 @@ def _tokenized(
     if TOKENIZER in modules.files.values():
         from labs.given.tokenizer import load_vocabulary
 
-        own = _class(modules, "tokens", "Tokenizer")(*load_vocabulary(checkpoint))
-        return own, own.encode(prompt)
+        return class_of(modules, "tokens", "Tokenizer")(*load_vocabulary(checkpoint))
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -337,13 +378,12 @@ def _tokenized(
             "聊天需要 tokenizers 这个包：请运行 `pip install tokenizers`。",
         ) from None
     try:
-        tokenizer = Tokenizer.from_file(str(vocabulary))
+        return Tokenizer.from_file(str(vocabulary))
     except Exception as error:  # the package raises plain Exception
         raise ChatError(
             f"{vocabulary} cannot be read ({error}); fetch it again.",
             f"无法读取 {vocabulary}（{error}）；请重新获取。",
         ) from None
-    return tokenizer, tokenizer.encode(prompt).ids
 
 
 def _talk_on_ranks(
@@ -355,12 +395,12 @@ def _talk_on_ranks(
     max_new_tokens: int,
     chance: Chance,
 ) -> None:
-    model = _class(modules, "model", "Qwen3ForCausalLM")
+    model = class_of(modules, "model", "Qwen3ForCausalLM")
     named = (
         ("attention", "Qwen3Attention"), ("attention", "RowParallelLinear"),
         ("mlp", "Qwen3MLP"), ("mlp", "Qwen3DecoderLayer"), ("mlp", "RMSNorm"),
     )  # fmt: skip
-    parts = [_class(modules, *one) for one in named]
+    parts = [class_of(modules, *one) for one in named]
     rank_chat.talk(model, parts, checkpoint, streamed, prompt, tokens, max_new_tokens, **chance)
 
 
@@ -396,86 +436,3 @@ def stream_text(
     rest = streamed.rest()
     if rest:
         yield rest
-
-
-@contextmanager
-def _importable(files: Mapping[str, str]) -> Iterator[StudentModules]:
-    """Make ``from attention import X`` find the student's file, and clean up afterwards."""
-    sources = {}
-    for name, path in files.items():
-        if not Path(path).is_file():
-            raise ChatError(f"The file {path} is absent.", f"找不到文件 {path}。")
-        try:
-            sources[name] = Path(path).read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError:
-            raise ChatError(
-                f"{path} is not UTF-8; save it as UTF-8.",
-                f"{path} 不是 UTF-8 编码；请另存为 UTF-8。",
-            ) from None
-    names = [name.removesuffix(".py") for name in files]
-    before = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    modules = StudentModules(sources, dict(files)).install()
-    try:
-        yield modules
-    finally:
-        modules.remove()
-        sys.modules.update(before)
-
-
-def _class(modules: StudentModules, module: str, name: str) -> Any:
-    found = getattr(modules.module(f"{module}.py"), name, None)
-    if found is None:
-        kind = "class" if name[0].isupper() else "function"
-        raise ChatError(
-            f"{module}.py has no {kind} {name}; it must keep the name it had in the hand-out.",
-            f"{module}.py 里没有 {name}；请保留发下来时的名字。",
-        )
-    return found
-
-
-def _in(text: Text, language: str) -> str:
-    return text.in_(language) if language else f"{text.en}\n{text.zh}"
-
-
-def _explain(error: BaseException, files: Mapping[str, str], language: str) -> str:
-    """Say in a few lines what went wrong, and at which line of the student."""
-    place = _place(error, files)
-    text = str(error)
-    todo = ""
-    if isinstance(error, NotImplementedError) and text.startswith("TODO lab"):
-        where = f" ({place.splitlines()[0]})" if place else ""
-        todo = text.removeprefix("TODO ").split(":")[0] + where
-    elif isinstance(error, TypeError) and text.endswith(NO_CACHE_YET):
-        todo = "lab4.past"
-    if todo:
-        not_yet = Text(
-            f"Not yet: fill in {todo}, then come back to chat.",
-            f"还差一步：请先完成 {todo}，然后再来聊天。",
-        )
-        return _in(not_yet, language)
-    said = f"{type(error).__name__}: {text}"
-    if place:
-        here = Text("Your code stopped here:", "你的代码在这里出错：")
-        return f"{_in(here, language)}\n{place}\n{said}"
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    around = Text(
-        "Your code ran, but the model around it could not go on with what it returned; "
-        "compare the shapes with the docstrings.",
-        "你的代码运行完了，但外层模型无法使用它返回的结果；请对照文档字符串检查形状。",
-    )
-    where = f"{Path(last.filename).name}:{last.lineno}: {last.line}"
-    return f"{_in(around, language)}\n{where}\n{said}"
-
-
-def _place(error: BaseException, files: Mapping[str, str]) -> str:
-    """``file:line`` and the text of the student's innermost line; empty if none took part."""
-    own = {str(Path(path).resolve()): name for name, path in files.items()}
-    if isinstance(error, SyntaxError) and error.filename:
-        name = own.get(str(Path(error.filename).resolve()))
-        if name:
-            return f"{name}:{error.lineno}\n    {(error.text or '').strip()}"
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        name = own.get(str(Path(frame.filename).resolve()))
-        if name:
-            return f"{name}:{frame.lineno}\n    {frame.line}"
-    return ""

@@ -33,6 +33,7 @@ COMMANDS = (
     "spot",
     "review",
     "chat",
+    "serve",
     "carry",
     "reset",
     "report",

@@ -82,7 +82,7 @@ def test_grading_starts_without_torch_pytest_and_transformers(tmp_path: Path) ->
 def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
     done = command(*arguments)
     assert done.status == 0 and done.stderr == ""
-    commands = ("grade", "test", "hint", "debug", "spot", "chat", "build", "audit")
+    commands = ("grade", "test", "hint", "debug", "spot", "chat", "serve", "build", "audit")
     assert all(name in done.stdout for name in commands)
 
 
@@ -168,7 +168,11 @@ def test_files_that_are_absent_are_told(tmp_path: Path) -> None:
         (["test", "--lab", "2", "-k", "nothing"], ("nothing", "lab2.rotate_half")),
         (["test", "--lab", "99"], ("99", "lab2_qwen3_block")),
         (["debug", "-k", "nothing_like_that"], ("nothing_like_that", "lab2.mlp")),
-        (["chat", "--lab", "1"], ("lab1_foundations has no chat; labs 2, 4, 5 have: make chat",)),
+        (
+            ["chat", "--lab", "1"],
+            ("lab1_foundations has no chat; labs 2, 4, 5, 7 have: make chat",),
+        ),
+        (["serve", "--lab", "2"], ("lab2_qwen3_block has no engine", "make serve LAB=7")),
         (["chat", "--lab", "3", "--lang", "zh"], ("lab3_kv_cache 没有聊天功能", "make chat LAB=2")),
         (["test", "--lab", "99", "--lang", "zh"], ("没有名为 '99' 的实验", "lab2_qwen3_block")),
         (["test", "-k", "none_such", "--lab", "2", "--lang", "zh"], ("没有这样命名的练习",)),
