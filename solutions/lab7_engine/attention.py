@@ -233,22 +233,24 @@ def paged_attention(
 
 
 def rotate(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tensor:
-    """Rotate the pairs of every head by the angles of their positions; given, as in lab 5.
+    """Rotate the pairs ``(x_j, x_{j + head_dim/2})`` of every head; in lab 5 you wrote the same.
 
     Args:
         x: ``[tokens, heads, head_dim]``.
-        positions: ``[tokens]``.
+        positions: ``[tokens]``; at position ``p`` the angle of pair ``j`` is
+            ``p * theta ** (-2j / head_dim)``.
         theta: base of the frequencies.
 
     Returns:
         Like ``x``, which is left as it was.
     """
-    # GIVEN
+    # BEGIN SOLUTION lab7.attention
     exponents = torch.arange(0, x.shape[-1], 2, device=x.device).float() / x.shape[-1]
     angles = positions[:, None].float() * theta**-exponents  # [tokens, head_dim/2]
     cos, sin = angles.cos()[:, None].to(x.dtype), angles.sin()[:, None].to(x.dtype)
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    # END SOLUTION
 
 
 class Qwen3Attention(nn.Module):
