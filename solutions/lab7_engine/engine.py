@@ -105,7 +105,7 @@ class PrefixCache:
         # BEGIN SOLUTION lab7.prefix_cache
         if count > self.available:
             raise OutOfBlocks(f"{count} blocks are wanted, {self.available} are available")
-        taken = []
+        taken: list[int] = []
         while len(taken) < count:
             if self._free:
                 block = self._free.popleft()
