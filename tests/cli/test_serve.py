@@ -29,7 +29,6 @@ from autograder.cli.desk import Desk
 from autograder.cli.engine_parts import ByteText, EngineParts, Sizes, built, in_bytes
 from autograder.cli.own_code import importable
 from autograder.course import labfile
-from autograder.worker import real_weights
 from labs.given.checkpoint import load_model
 from labs.given.config import Qwen3Config
 from labs.given.generate import generate
@@ -37,8 +36,7 @@ from labs.given.paged import LoadedMLP, PagedQwen3, Parts
 from labs.given.serving import Request
 from solutions.lab2_qwen3_block.attention import Qwen3Attention as PlainAttention
 from solutions.lab2_qwen3_block.mlp import Qwen3MLP as FloatMLP
-from solutions.lab7_engine import attention, mlp
-from solutions.reference import oracle_model
+from solutions.lab7_engine import attention, engine, mlp
 
 LAB = labfile.load(labfile.find_lab("7"))
 SOLUTION = labfile.SOLUTIONS / LAB.name
@@ -99,7 +97,10 @@ def test_every_right_style_says_what_a_plain_model_says(
     assert parts.scheduler.reused == 8  # the second prompt begins as the first
 
 
-def test_with_float_weights_logits_are_those_of_the_reference() -> None:
+def test_with_float_weights_an_engine_writes_what_transformers_generates() -> None:
+    """In chunks, side by side, some of it computed twice: few blocks, and a small budget."""
+    from transformers import AutoModelForCausalLM
+
     class Float(FloatMLP):
         @classmethod
         def from_float(cls, weights: Mapping[str, torch.Tensor]) -> Float:
@@ -108,24 +109,18 @@ def test_with_float_weights_logits_are_those_of_the_reference() -> None:
             return made
 
     config = Qwen3Config.from_json(TINY / "config.json")
-    model = PagedQwen3(TINY, Parts(*PARTS, Float), 9, 4)
-    weights = {name: weight.float() for name, weight in real_weights.read(TINY, "").items()}
-    first, second = torch.arange(5, 15), torch.tensor([300, 7, 1])
-    tables = torch.tensor([[4, 2, 7], [0, -1, -1]])
-    rows = []
-    for begin, end in ((0, 3), (3, 10)):  # in two chunks, beside another sequence
-        both = torch.cat((first[begin:end], second))
-        positions = torch.cat((torch.arange(begin, end), torch.arange(3)))
-        bounds = torch.tensor([0, end - begin, end - begin + 3])
-        logits = model(both, positions, bounds, tables, torch.tensor([end, 3]))
-        rows.append(logits[: end - begin])
-        assert (logits[end - begin :] - plain_logits(config, weights, second)).abs().max() < 1e-3
-    assert (torch.cat(rows) - plain_logits(config, weights, first)).abs().max() < 1e-3
-
-
-def plain_logits(config: Any, weights: Any, ids: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        return oracle_model.logits(config, weights, ids[None])[0]
+    theirs: Any = AutoModelForCausalLM.from_pretrained(TINY, torch_dtype=torch.float32)
+    cache = engine.PrefixCache(12, 4)
+    words = [f"{number} " for number in range(config.vocab_size)]
+    model = PagedQwen3(TINY, Parts(*PARTS, Float), 12, 4)
+    ours = engine.Engine(model, engine.Scheduler(cache, 7, 3), words)
+    prompts = [tuple(TOKENIZER.encode(prompt).ids) for prompt in PROMPTS]
+    made = ours.generate([Request(at, ids, 12, at) for at, ids in enumerate(prompts)])
+    for at, ids in enumerate(prompts):
+        options = {"max_new_tokens": 12, "do_sample": False, "eos_token_id": None}
+        whole = theirs.eval().generate(torch.tensor([ids]), pad_token_id=0, **options)
+        assert made[at] == "".join(words[token] for token in whole[0, len(ids) :].tolist())
+    assert cache.available == 12
 
 
 # ---------------------------------------------------------------- chat
