@@ -292,13 +292,14 @@ class Desk:
         updates = [seat.go_on(own, Update) for seat, own in zip(seats, rows, strict=True)]
         sampled: dict[int, int] = {}
         stopped: set[int] = set()
+        left: set[int] = set()
         for seat, update in zip(seats, updates, strict=True):
             sampled.update(update.sampled)
             stopped.update(update.stopped)
             seat.tokens += len(update.sampled)
             if update.sampled and (seat.gone or self._closing):
-                stopped.add(seat.request.id)
-        finished = set(scheduler.update(sampled, stopped))
+                left.add(seat.request.id)
+        finished = set(scheduler.update(sampled, stopped | left))
         for seat in seats:
             number = seat.request.id
             if number not in finished:
@@ -307,7 +308,11 @@ class Desk:
             seat.go_on(True, Over)
             reason = "stop" if number in stopped else "length"
             del self._seats[number]
-            seat.tell(Ended(reason, seat.tokens, seat.reused))
+            whole = number in stopped or seat.tokens == seat.request.max_new_tokens
+            if whole:
+                seat.tell(Ended(reason, seat.tokens, seat.reused))
+            else:
+                seat.tell(Ended("error", said=self._explained(_closing())))
 
     def _fail(self, said: str) -> None:
         """Tell all who are served what has happened, and begin anew."""

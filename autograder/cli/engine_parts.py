@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from labs.given.serving import Batch, Request
 
 ENGINE = "engine.py"
+SMALL = 512  # hidden size: below it, threads of torch do nothing but wait for each other
 MOST_IDLE = 1000  # steps without work, one after the other, while somebody waits
 
 
@@ -137,6 +138,8 @@ def built(modules: StudentModules, checkpoint: Path, sizes: Sizes) -> EnginePart
     Raises:
         ChatError: the checkpoint, or a name in the hand-in, is not as it must be.
     """
+    import torch
+
     from labs.given.checkpoint import CheckpointError
     from labs.given.generate import GenerationError
     from labs.given.paged import PagedQwen3, Parts
@@ -158,6 +161,8 @@ def built(modules: StudentModules, checkpoint: Path, sizes: Sizes) -> EnginePart
         except GenerationError as error:
             raise ChatError(*str(error).split("\n", 1)) from None
 
+    if paged.config.hidden_size < SMALL:
+        torch.set_num_threads(1)
     cache = cache_cls(sizes.num_blocks, sizes.block_size)
     scheduler = scheduler_cls(cache, sizes.token_budget, sizes.max_running)
     vocab = load_vocabulary(checkpoint).vocab

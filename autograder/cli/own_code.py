@@ -74,7 +74,7 @@ def explained(error: BaseException, files: Mapping[str, str], language: str) -> 
     if todo:
         not_yet = Text(
             f"Not yet: fill in {todo}, then come back.",
-            f"还差一步：请先完成 {todo}，然后再来。",
+            f"还没有写完：请先完成 {todo}，然后再来。",
         )
         return said_in(not_yet, language)
     said = f"{type(error).__name__}: {text}"

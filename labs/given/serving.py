@@ -277,6 +277,7 @@ class ScriptedScheduler:
         self._script, self._idle = list(script), 0
         self.added: list[int] = []
         self.told: list[list[list[int]]] = []  # per batch: what was sampled, and who stopped
+        self.times: list[int] = []  # what now was, call by call
 
     @property
     def waiting(self) -> list[Any]:
@@ -294,6 +295,7 @@ class ScriptedScheduler:
 
     def step(self, now: int) -> Batch:
         """The next batch when its step has come, else an empty one."""
+        self.times.append(int(now))
         if self._script and self._script[0][0] == now:
             works = self._script[0][1]
             return Batch(tuple(Work(r, s, tuple(t), tuple(b), e) for r, s, t, b, e in works))
@@ -439,7 +441,8 @@ def texts(engine: Any, requests: Sequence[Sequence[Any]]) -> dict[str, str]:
 
 def told(scheduler: ScriptedScheduler, model: PagedModel) -> dict[str, Any]:
     """What a scripted scheduler heard from the engine, and how many tokens each call had."""
-    return {"added": scheduler.added, "told": scheduler.told, "calls": model.calls}
+    heard = {"added": scheduler.added, "times": scheduler.times, "told": scheduler.told}
+    return {**heard, "calls": model.calls}
 
 
 def each(

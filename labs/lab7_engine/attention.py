@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 91dcd8aa2fcc): fill in the TODOs.
+# Generated from the course's sources (stub be88fbca0bc9): fill in the TODOs.
 """Lab 7, part 1: keys and values in blocks, block tables, and attention that reads through them.
 
 Fill in every TODO. Tokens of all sequences lie side by side, ``[tokens, heads, head_dim]``, as in
@@ -28,7 +28,7 @@ class BlockPool:
     A block can have several owners: sequences that begin alike. It is available when it has none.
 
     Attributes: ``keys`` and ``values``, ``[num_blocks, block_size, kv_heads, head_dim]``, zeros at
-    first. Blocks are called by their number, from 0 on.
+    first: all sizes can be read there. Blocks are called by their number, from 0 on.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class BlockTable:
 
     def __init__(self, pool: BlockPool) -> None:
         """Make a table without tokens, which owns no block."""
-        # TODO lab7.block_table: A sequence in blocks
+        # TODO lab7.block_table: A sequence in a block table
         raise NotImplementedError("TODO lab7.block_table: to be written")
 
     def append(self, k: torch.Tensor, v: torch.Tensor) -> None:
@@ -113,17 +113,17 @@ class BlockTable:
         Raises:
             OutOfBlocks: the pool has not enough blocks; then table and pool are as before.
         """
-        # TODO lab7.block_table: A sequence in blocks
+        # TODO lab7.block_table: A sequence in a block table
         raise NotImplementedError("TODO lab7.block_table: to be written")
 
     def fork(self) -> BlockTable:
         """Return a table with the same tokens that owns the same blocks, too; none is copied."""
-        # TODO lab7.block_table: A sequence in blocks
+        # TODO lab7.block_table: A sequence in a block table
         raise NotImplementedError("TODO lab7.block_table: to be written")
 
     def free(self) -> None:
         """Give all blocks back (other owners keep theirs); the table is without tokens then."""
-        # TODO lab7.block_table: A sequence in blocks
+        # TODO lab7.block_table: A sequence in a block table
         raise NotImplementedError("TODO lab7.block_table: to be written")
 
 

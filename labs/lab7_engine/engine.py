@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub fdf6630551d2): fill in the TODOs.
+# Generated from the course's sources (stub 77fcad0c76a0): fill in the TODOs.
 """Lab 7, part 3: the engine around a model: blocks that are found again, a scheduler, a loop.
 
 Fill in every TODO. Names that begin with ``_`` are suggestions: use them, change them, or leave
@@ -99,7 +99,7 @@ class PrefixCache:
         raise NotImplementedError("TODO lab7.prefix_cache: to be written")
 
     def release(self, blocks: Sequence[int]) -> None:
-        """Take one owner from each of ``blocks``, a text's blocks in order.
+        """Take one owner from each of ``blocks``, a text's blocks in order, none twice.
 
         A known block without owners can be found until it is taken anew. Of blocks that lose
         their last owner in one call, later ones are taken first: without the beginning of a text
@@ -166,10 +166,11 @@ class Scheduler:
     def step(self, now: int) -> Batch:
         """Decide what is computed next.
 
-        1. Whoever runs and lacks its newest token only gets it computed, the oldest first. Where
-           that token needs a block and none is available, the youngest of all that run goes back
-           to the line: it gives its blocks back and keeps its text, generated tokens included,
-           which is computed again later. It may be the very one that needs the block.
+        1. Each request that runs and lacks nothing but its newest token gets it computed, the
+           oldest first. Where that token needs a block and none is available, the youngest of all
+           that run goes back to the line: it gives its blocks back and keeps its text, generated
+           tokens included, which is computed again later. It may be the very one that needs the
+           block.
         2. Others that run get as many of their tokens computed as the budget leaves, the oldest
            first.
         3. Then, unless somebody went back in this step, those in line that have arrived

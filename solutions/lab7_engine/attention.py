@@ -27,7 +27,7 @@ class BlockPool:
     A block can have several owners: sequences that begin alike. It is available when it has none.
 
     Attributes: ``keys`` and ``values``, ``[num_blocks, block_size, kv_heads, head_dim]``, zeros at
-    first. Blocks are called by their number, from 0 on.
+    first: all sizes can be read there. Blocks are called by their number, from 0 on.
     """
 
     def __init__(

@@ -36,9 +36,10 @@ def expect_half_step(weight: Array, distance: Array, scales: Array, case: Case) 
         gaps = np.abs(weight.astype(np.float64) - distance * scales) / np.abs(scales)
     if not (gaps <= HALF).all():
         worst = np.unravel_index(np.argmax(np.nan_to_num(gaps, nan=np.inf)), gaps.shape)
+        place = [int(i) for i in worst[:2]]
         what = Text(
-            f"the distance from weight to code times scale at {[int(i) for i in worst[:2]]}",
-            f"{[int(i) for i in worst[:2]]} 处权重与“编码乘以 scale”的距离",
+            f"the distance, in steps, from the weight at {place} to what its code stands for",
+            f"{place} 处的权重与其编码所代表的数相差的步数",
         )
         want = Text("at most half a step (0.5)", "至多半步（0.5）")
         raise reject(round(float(gaps[worst]), 3), want, case, what)

@@ -15,6 +15,7 @@ from labs.lab7_engine.checks.paged import (
     append,
     fork_of,
     look,
+    numbers_of,
     pool_for_tables,
     table_of,
 )
@@ -36,17 +37,13 @@ def _begun(student: Student, case: Case) -> tuple[Handle, Handle]:
         It runs: tokens come into a first block.
         能运行：token 存入第一个块。
 
-    test_table_pieces: table_pieces
-        Pieces fill the last block first, then as many new blocks as they need.
-        每段先填满最后一个块，再按需取用新块。
+    test_table_pieces: table_pieces table_bfloat16
+        Pieces fill the last block first, then as many new blocks as they need, in any dtype.
+        每段先填满最后一个块，再按需取用新块；任何数据类型都如此。
 
     test_table_steps: table_steps
         Token by token, a block is taken only when a token needs it.
         逐个 token 放入时，只在需要时才取用新块。
-
-    test_table_bfloat16: table_bfloat16
-        The same in bfloat16.
-        bfloat16 时同样成立。
     """)
 def _expect_pieces(student: Student, case: Case) -> None:
     pool = pool_for_tables(student, case)
@@ -154,17 +151,9 @@ def test_fork_shares(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_fork_child: fork_child
+    test_fork_apart: fork_child fork_parent fork_full
         What the fork appends is not seen by the table, and the other way round.
         分叉写入的内容不影响原表，反之亦然。
-
-    test_fork_parent: fork_parent
-        The same holds when the table writes first.
-        原表先写入时同样成立。
-
-    test_fork_full: fork_full
-        The same holds when the last block is full.
-        最后一个块已满时同样成立。
     """)
 def _expect_apart(student: Student, case: Case) -> None:
     pool, table = _begun(student, case)
@@ -199,14 +188,19 @@ def test_fork_copies(student: Student, case: Case) -> None:
     append(student, fork, case, first, first)  # nothing to write
     before = student.get(pool, "available")
     append(student, fork, case, first, first + 1)
-    after = student.get(pool, "available")
+    after, kept = student.get(pool, "available"), student.get(table, "blocks")
     append(student, table, case, first + 1, first + 2)  # alone with its block by now
-    last = student.get(pool, "available")
+    last, written = student.get(pool, "available"), student.get(table, "blocks")
     shared = -(-first // size)
     expect_value(before, blocks - shared, case, AVAILABLE)
     expect_value(after, blocks - shared - 1, case, AVAILABLE)
     alone = first % size > 0
     expect_value(last, blocks - shared - (1 if alone else 2), case, AVAILABLE)
+    own, now = numbers_of(kept, shared, case), numbers_of(written, shared + (not alone), case)
+    if now[:shared] != own:
+        want = Text(f"{own}, as before: nobody else owns them", f"仍是 {own}：没有别的所有者")
+        what = Text("the blocks of the table that writes alone", "独自写入的表的块")
+        raise reject(Other(str(now[:shared])), want, case, what)
 
 
 @cases("fork_freed")

@@ -119,17 +119,22 @@ def _expect_pieces(student: Student, case: Case) -> None:
 
 @cases("engine_told")
 def test_engine_told(student: Student, case: Case) -> None:
-    """The scheduler hears of every request, of every token that was sampled, and of who stopped.
+    """The scheduler hears of every request, of every step, of sampled tokens, and of who stopped.
 
-    调度器得知每个请求、每个采样得到的 token，以及哪些请求已停止。
+    调度器得知每个请求、每一步、每个采样得到的 token，以及哪些请求已停止。
     """
     engine, model, scheduler = _parts(student, case)
     _listened(student, case, engine, model)
     result = student.call(f"{GIVEN}.told", scheduler, model)
-    found = expect_keys(result, ("added", "told", "calls"), case)
+    found = expect_keys(result, ("added", "times", "told", "calls"), case)
     asked = [row[0] for row in case["requests"]]
     names: list[tuple[str, Any, Text]] = [
         ("added", sorted(asked), Text("the requests that were added", "加入的请求")),
+        (
+            "times",
+            list(range(case["script"][-1][0] + 1)),
+            Text("now, from step to step", "各步的 now"),
+        ),
         ("calls", case["tokens"], Text("tokens of every call of the model", "每次调用的 token 数")),
     ]
     for name, want, what in names:

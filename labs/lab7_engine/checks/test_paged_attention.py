@@ -166,7 +166,7 @@ def test_paged_memory(student: Student, case: Case) -> None:
         expect_shape(measured(result, case)[0], shape, case, OUTPUT)
     pool = int(np.prod(case["k"].shape))
     why = Text(
-        "take one sequence after the other, and of the pool only its own blocks.",
+        "Take one sequence after the other, and of the pool only its own blocks.",
         "逐个处理序列，并且只从池中取它自己的块。",
     )
     own = int(case["contexts"].array.sum()) * int(np.prod(case["k"].shape[2:]))

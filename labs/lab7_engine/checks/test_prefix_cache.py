@@ -23,10 +23,9 @@ def _played(student: Student, case: Case, cache: Handle) -> list[list[int]]:
 
 
 def _call(place: int, line: list[Any]) -> Text:
-    word, name, what = line
-    shown = len(what) if isinstance(what, list) else what
-    inside = f"{name}, {shown} tokens" if isinstance(what, list) else f"{name or '–'}, {shown}"
-    chinese = f"{name}，{shown} 个 token" if isinstance(what, list) else inside
+    word, _, what = line
+    inside = f"{len(what)} tokens" if isinstance(what, list) else f"{'' if what is None else what}"
+    chinese = f"{len(what)} 个 token" if isinstance(what, list) else inside
     return Text(
         f"what call {place + 1}, {word} ({inside}), gives",
         f"第 {place + 1} 次调用 {word}（{chinese}）的结果",

@@ -63,11 +63,11 @@ def test_channel_runs(student: Student, case: Case) -> None:
     expect_shape(expect_dtype(scales, "float32", case, SCALES), case["w"].shape[:1], case, SCALES)
 
 
-@cases("channel")
+@cases("channel", "channel_bfloat16")
 def test_channel_scales(student: Student, case: Case) -> None:
-    """Every row has its own scale: its largest magnitude over 127.
+    """Every row has its own scale: its largest magnitude over 127, computed in float32.
 
-    每行有自己的 scale：该行最大绝对值除以 127。
+    每行有自己的 scale：该行最大绝对值除以 127，用 float32 计算。
     """
     expect_scales(_channel(student, case)[1], _largest(case) / 127, case)
 
@@ -109,15 +109,6 @@ def test_channel_zero_row(student: Student, case: Case) -> None:
         raise reject(float(np.abs(codes[case["row"]]).max()), Text("0", "0"), case, CODES)
 
 
-@cases("channel_bfloat16")
-def test_channel_bfloat16(student: Student, case: Case) -> None:
-    """Scales of a bfloat16 weight are computed in float32.
-
-    bfloat16 权重的 scale 用 float32 计算。
-    """
-    expect_scales(_channel(student, case)[1], _largest(case) / 127, case)
-
-
 def _packed(student: Student, case: Case) -> tuple[Array, Any, Any]:
     """Codes ``[out, in]`` in float64, and scales and zero points as they came."""
     result = student.call("mlp.quantize_groups", case["w"], case["size"])
@@ -157,13 +148,9 @@ def test_groups_runs(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_groups_scales: groups groups_one_sided
-        A scale is a fifteenth of the group's range, which contains 0.
-        scale 是该组范围（必须包含 0）的十五分之一。
-
-    test_groups_bfloat16: groups_bfloat16
-        Scales of a bfloat16 weight are computed in float32.
-        bfloat16 权重的 scale 用 float32 计算。
+    test_groups_scales: groups groups_one_sided groups_bfloat16
+        A scale is a fifteenth of the group's range, which contains 0, computed in float32.
+        scale 是该组范围（必须包含 0）的十五分之一，用 float32 计算。
     """)
 def _expect_group_scales(student: Student, case: Case) -> None:
     expect_scales(_packed(student, case)[1], _want_scales(case), case)
@@ -243,13 +230,9 @@ def test_groups_uneven(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_dequantize_at_zero: dequantize_at_zero
-        With zero points of 0, every code is multiplied by the scale of its group.
-        零点为 0 时，每个编码乘以所在组的 scale。
-
-    test_dequantize_parity: dequantize
-        The zero point is taken away first; what is below it becomes negative.
-        先减去零点；小于零点的编码变为负数。
+    test_dequantize_parity: dequantize_at_zero dequantize
+        The zero point is taken away first, then the scale of the group multiplies.
+        先减去零点，再乘以所在组的 scale。
     """)
 def _expect_widened(student: Student, case: Case) -> None:
     given = (case[name] for name in ("packed", "scales", "zeros"))

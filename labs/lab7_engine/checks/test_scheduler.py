@@ -129,12 +129,12 @@ def test_scheduler_fills(student: Student, case: Case) -> None:
         step, block, text = row
         what = Text(
             f"what the cache is told in step {step} of block {block}",
-            f"第 {step} 步向缓存登记的块 {block}",
+            f"第 {step} 步为块 {block} 向缓存登记的内容",
         )
         right = [list(t) for s, b, t in sorted(want) if (s, b) == (step, block)]
         got = [list(t) for s, b, t in run.fills if (s, b) == (step, block)]
         words = f"{right or 'nothing'}"
-        refuse(got or "nothing", Text(words, f"{right or '无'}"), case, what)
+        refuse(got or "–", Text(words, f"{right or '空（不应登记）'}"), case, what)
 
 
 @cases("schedule_known")

@@ -82,9 +82,9 @@ def _shares(
 
 @cases("accept_shares")
 def test_accept_shares(student: Student, case: Case) -> None:
-    """Over all outcomes, each token has exactly the distribution of the target.
+    """Over all outcomes, each token has exactly the target's distribution, and most drafts stay.
 
-    在全部结果中，每个 token 的分布恰好是目标模型的分布。
+    在全部结果中，每个 token 的分布恰好是目标模型的分布，并且保留的草稿尽可能多。
     """
     made, weights = _outcomes(student, case)
     vocab = case["p"].shape[-1]
@@ -94,15 +94,7 @@ def test_accept_shares(student: Student, case: Case) -> None:
     following = _shares(made, weights, 1, vocab)
     what = Text("the distribution of the token after it", "其后 token 的分布")
     expect_close(Tensor.of(following), case["next"], case, what)
-
-
-@cases("accept_shares")
-def test_accept_count(student: Student, case: Case) -> None:
-    """A proposed token stays exactly as often as it may: the sum of min(p, q).
-
-    提出的 token 保留的概率恰好是它应有的：min(p, q) 之和。
-    """
-    made, weights = _outcomes(student, case)
+    # As often as it may: the sum of min(p, q).
     q, p = case["q"].array[0, 0], case["p"].array[0, 0]
     stayed = np.array([weights[made[:, 1] >= 0].sum() / weights.sum()])
     want = np.array([np.minimum(p, q).sum()])
@@ -164,13 +156,9 @@ def _stepped(student: Student, case: Case, models: list[Handle]) -> list[Result]
         At temperature 0 the target's likeliest tokens come out.
         温度为 0 时，得到目标模型最可能的 token。
 
-    test_speculate_sampled: speculate_sampled
+    test_speculate_sampled: speculate_sampled speculate_twins
         With a temperature, draft, acceptance and last token use their own uniforms.
         有温度时，草稿、接受与最后的 token 各用自己的均匀随机数。
-
-    test_speculate_twins: speculate_twins
-        A draft that is the target loses no token.
-        草稿模型就是目标模型时，一个 token 都不会丢。
     """)
 def _expect_steps(student: Student, case: Case) -> None:
     results = _stepped(student, case, _models(student, case))

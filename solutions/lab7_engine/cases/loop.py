@@ -151,7 +151,10 @@ def _inside(draw: Draw, request: Request) -> Request | None:
 
 
 def _twice(draw: Draw, request: Request) -> Request | None:
-    """The request with a letter as its stop word that first stands in a token that has two."""
+    """The request with a letter as a stop word that first stands in a token that has two.
+
+    The other stop word, named first, stands between the two.
+    """
     speaker, tokens = Speaker(request, _ahead(draw), WORDS), list(request.prompt)
     for _ in range(request.max_new_tokens):
         before = speaker.text
@@ -159,7 +162,10 @@ def _twice(draw: Draw, request: Request) -> Request | None:
         word = WORDS[tokens[-1]]
         twice = [letter for letter in word if word.count(letter) > 1 and letter not in before]
         if before and twice:
-            return replace(request, stop=(twice[0],))
+            first = word.index(twice[0])  # a longer stop word ends at the second place
+            longer = word[first + 1 : word.index(twice[0], first + 1) + 1]
+            if longer not in before + word[: first + 1]:
+                return replace(request, stop=(longer, twice[0]))
     return None
 
 
@@ -185,6 +191,7 @@ def engine_stops(draw: Draw) -> Draft:
         if inside and twice:
             break
     requests = [*_stopping(draw, requests[:2], 14, 1, 2), inside, twice]
+    requests.append(replace(twice, id=2, stop=twice.stop[1:]))
     # A stop word that stands in the prompt ends nothing.
     said = "".join(WORDS[token] for token in requests[0].prompt)
     requests.append(replace(requests[0], id=1, stop=(f"{said[-2:]}zz", "zz")))
