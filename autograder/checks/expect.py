@@ -359,21 +359,25 @@ def expect_parameter(student: Student, module: Handle, name: str, case: Case) ->
 
 def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
     """A whole number; an integral float or a tensor of one element is taken too."""
-    value = got.value if isinstance(got, Result) else got
+    value = _number(got.value if isinstance(got, Result) else got, case, what)
+    if value != want:
+        raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")
+
+
+def expect_most(count: Any, most: int, case: Case, what: Text, why: Text) -> None:
+    """A number that was counted, which must not be above ``most``."""
+    if not _number(count, case, what) <= most:  # NaN is not, either
+        raise _fail("too_many", case, what, got=count, most=most, why=_words(why))
+
+
+def _number(value: Any, case: Case, what: Text) -> int | float:
     if isinstance(value, Tensor) and value.array.size == 1:
         value = value.array.reshape(-1)[0].item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _fail(
             "type", case, what, got=described(value), want=_words(Text("a whole number", "整数"))
         )
-    if value != want:
-        raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")
-
-
-def expect_most(count: int, most: int, case: Case, what: Text, why: Text) -> None:
-    """A number that was counted, which must not be above ``most``."""
-    if count > most:
-        raise _fail("too_many", case, what, got=count, most=most, why=_words(why))
+    return value
 
 
 def expect_error(result: Result, kind: str, naming: str, case: Case, why: Text) -> None:
