@@ -338,7 +338,12 @@ def drive(
         ``ends`` ``[ends, 2]``: step and request; ``fills`` ``[fills, 3]``: step, block, tokens,
         and ``filled``: their tokens, one after the other; ``steps`` and ``available``.
     """
-    works, tokens, tables, ends, fills, filled = ([] for _ in range(6))  # type: ignore[var-annotated]
+    works: list[list[int]] = []
+    ends: list[list[int]] = []
+    fills: list[list[int]] = []
+    tokens: list[int] = []
+    tables: list[int] = []
+    filled: list[int] = []
     stops = {number: stop for number, _, _, _, stop in requests}
     made: Counter[int] = Counter()
     for number, prompt, new, arrival, _ in requests:
