@@ -19,7 +19,7 @@ from autograder.course.labfile import LabError
 from autograder.course.messages import render
 from autograder.course.records import Lab, Message
 from autograder.grading.judge_process import EngineError
-from autograder.report.next_step import command_of, number_of
+from autograder.report.next_step import command_of, number_of, submit_command
 from autograder.report.terminal import readable
 from autograder.report.view import rows_of
 
@@ -67,7 +67,7 @@ def run(
         print(_say("nothing", language, folder=shown(folder)))
         return 2
     if (missing or untouched) and not force:
-        print(_say("not_packed", language, command=_again(lab, *who, force=True)))
+        print(_say("not_packed", language, command=_forced(lab, *who)))
         return 2
     path = (out or Path.cwd()) / name
     files |= _report(Path.cwd())
@@ -112,7 +112,8 @@ def _name_of(lab: Lab, who: tuple[str, str]) -> str:
         LabError: the number or the name is missing, or cannot be in a file's name.
     """
     if not all(part.strip() for part in who):
-        raise _error("who", command=_again(lab, who[0] or "2024001", who[1] or "张三"))
+        given = (who[0] or "2024001", who[1] or "张三")
+        raise _error("who", command=submit_command(number_of(lab), *given))
     for part in who:
         if _UNFIT.search(part.strip()) or len(part) > 60:
             raise _error("bad_name", text=part)
@@ -120,12 +121,9 @@ def _name_of(lab: Lab, who: tuple[str, str]) -> str:
     return course_file.zip_pattern().format(id=number, name=name, lab=number_of(lab))
 
 
-def _again(lab: Lab, number: str, name: str, *, force: bool = False) -> str:
-    """The command with somebody's number and name."""
-    begin = command_of(number_of(lab), "submit")
-    if begin.startswith("make "):
-        return f'{begin} ID={number} NAME="{name}"' + (" FORCE=1" if force else "")
-    return f'{begin} --id {number} --name "{name}"' + (" --force" if force else "")
+def _forced(lab: Lab, number: str, name: str) -> str:
+    command = submit_command(number_of(lab), number, name)
+    return command + (" FORCE=1" if command.startswith("make ") else " --force")
 
 
 def _error(key: str, **values: object) -> LabError:

@@ -38,6 +38,14 @@ def command_of(lab: str, verb: str, name: str = "") -> str:
     return " ".join(word for word in words if word)
 
 
+def submit_command(lab: str, number: str = "…", name: str = "…") -> str:
+    """The command that packs the files of the lab number ``lab``; it needs a number and a name."""
+    begin = command_of(lab, "submit")
+    name = name if name == "…" else f'"{name}"'
+    who = ("ID=", "NAME=") if begin.startswith("make ") else ("--id ", "--name ")
+    return f"{begin} {who[0]}{number} {who[1]}{name}"
+
+
 def next_lines(
     record: ClassRecord,
     rows: Sequence[ScoreRow],
@@ -84,7 +92,7 @@ def next_lines(
     # The lab itself first: what was built is seen at work before the next one begins.
     if talks:
         lines.append(_say("talk", language, command=command_of(lab, "chat")))
-    lines.append(_say("hand_in", language, command=command_of(lab, "submit")))
+    lines.append(_say("hand_in", language, command=submit_command(lab)))
     return [*lines, _next(command_of(following, "test"), language)]
 
 

@@ -92,6 +92,7 @@ def test_all_points_lead_to_chat_to_handing_in_and_to_the_next_lab() -> None:
         done.stdout.index(word) for word in ("all by yourself", " chat ", " submit ", "next: ")
     ]
     assert order == sorted(order) and "--lab 3" in done.stdout[order[-1] :]
+    assert "--id … --name …" in done.stdout[order[2] : order[3]]  # it asks for both
 
 
 def test_prints_of_passing_checks_are_shown_when_asked_for(tmp_path: Path) -> None:
