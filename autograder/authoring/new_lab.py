@@ -175,10 +175,10 @@ def look(place: LabSources, files: Sequence[str]) -> None:
     """Look whether a lab can be written: names that are names, and nothing in the way.
 
     Raises:
-        LabError: the name or a file is no name, or the lab exists.
+        LabError: the name or a file is no name, the lab exists, or another one has its number.
     """
     if not _NAME.fullmatch(place.name):
-        raise LabError(f"{place.name!r} is no name of a lab; write one like lab7_gate")
+        raise LabError(f"{place.name!r} is no name of a lab; write one like lab8_gate")
     if odd := [file for file in files if not _FILE.fullmatch(file)]:
         raise LabError(
             f"{odd[0]!r} is no name of a file that students edit; write one like gate.py"
@@ -187,6 +187,12 @@ def look(place: LabSources, files: Sequence[str]) -> None:
         raise LabError(f"--files {' '.join(files)}: a name stands twice")
     if place.folder.exists() or place.solution.exists():
         raise LabError(f"{place.shown(place.folder)} or {place.shown(place.solution)} exists")
+    names = [path.parent.name for path in place.root.glob("labs/*/lab.toml")]
+    labs = {suggestions.number(name): name for name in names}
+    if (own := suggestions.number(place.name)) and own in labs:
+        free = 1 + max(int(taken) for taken in labs if taken)
+        rest = place.name.partition("_")[2] or "gate"
+        raise LabError(f"lab {own} is {labs[own]} already; the next free name is lab{free}_{rest}")
 
 
 def write(place: LabSources, texts: Iterable[tuple[Path, str]]) -> None:
@@ -204,7 +210,7 @@ def run(name: str, files: Sequence[str], root: Path, *, english: bool = False) -
     """Write a tiny lab, and print what to do next.
 
     Args:
-        name: of the lab and its folders, as ``lab7_gate``.
+        name: of the lab and its folders, as ``lab8_gate``.
         files: what students will edit, ``.py`` each.
         root: of the course.
         english: leave out all Chinese.

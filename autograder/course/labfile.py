@@ -132,8 +132,16 @@ def find_lab(name: str, labs: Path = LABS) -> Path:
     """
     wanted = f"lab{name}" if name.isdigit() else name.strip("/")
     folders = sorted(path.parent for path in labs.glob("*/lab.toml"))
-    found = [f for f in folders if f.name == wanted or f.name.startswith(wanted + "_")]
-    if len(found) != 1:
+    found = [f for f in folders if f.name == wanted] or [
+        f for f in folders if f.name.startswith(wanted + "_")
+    ]
+    if len(found) > 1:
+        several = ", ".join(f.name for f in found)
+        raise LabError(
+            f"{name!r} may be any of {several}; write the whole name",
+            f"{name!r} 可以指 {several} 中的任何一个；请写全名",
+        )
+    if not found:
         known = ", ".join(f.name for f in folders) or "none"
         raise LabError(
             f"no lab is called {name!r}; the labs in {labs} are: {known}",

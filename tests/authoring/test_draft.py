@@ -60,6 +60,17 @@ def test_names_that_are_none_are_refused(name: str, files: list[str], tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_number_that_another_lab_has_is_refused_and_the_next_free_one_named(
+    tmp_path: Path,
+) -> None:
+    for name in ("lab7_gate", "lab11_norm", "lstm"):
+        new_lab.run(name, ["gate.py"], tmp_path)
+    for name, rest in (("lab7_rope", "rope"), ("lab11", "gate")):
+        with pytest.raises(LabError, match=f"the next free name is lab12_{rest}$"):
+            new_lab.run(name, ["gate.py"], tmp_path)
+    assert not (tmp_path / "labs" / "lab7_rope").exists()
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "told"),
     [

@@ -212,6 +212,15 @@ def test_nine_is_not_ninety(folder: Path) -> None:
     assert find_lab("90", folder.parent) == other
 
 
+def test_a_name_that_two_labs_have_is_asked_for_whole(folder: Path) -> None:
+    other = folder.parent / "lab9_other"
+    other.mkdir()
+    (other / "lab.toml").write_text("", encoding="utf-8")
+    with pytest.raises(LabError, match="any of lab9_doubling, lab9_other; write the whole name"):
+        find_lab("9", folder.parent)
+    assert find_lab("lab9_other", folder.parent) == other
+
+
 @pytest.mark.parametrize("name", [f.parent.name for f in labfile.LABS.glob("*/lab.toml")])
 def test_the_labs_themselves_are_read(name: str) -> None:
     lab = load(labfile.LABS / name)
