@@ -67,6 +67,12 @@ class Section:
         """The end of the first Chinese words that a space follows although a mark ends them."""
         return self._end_before(_SPACED, 0)
 
+    @property
+    def cut_row(self) -> str:
+        """The end of the first row of a table that goes on in the next line; empty for none."""
+        rows = (line.rstrip() for line in _FENCE.sub("", self.body).split("\n"))
+        return next((row[-24:] for row in rows if row.startswith("|") and row[-1] != "|"), "")
+
     def _end_before(self, pattern: re.Pattern[str], kept: int) -> str:
         text = _FENCE.sub("", self.body)
         found = pattern.search(text)
@@ -263,6 +269,12 @@ def odd(pair: Pair, english: str, shown: str) -> Iterator[str]:
             yield f"{shown}:{one.line}: “{one.title}” has no section in {english}; take it out"
         return
     en, zh = pair.both
+    for page, one in ((english, en), (shown, zh)):
+        if one.cut_row:
+            yield (
+                f"{page}:{one.line}: “{one.title}”: a row of a table ends with “{one.cut_row}” "
+                "and no |; write every row on one line, however long"
+            )
     if zh.broken:
         yield (
             f"{shown}:{zh.line}: “{zh.title}”: a line ends with “{zh.broken}” and its sentence "

@@ -178,6 +178,18 @@ def test_what_differs_is_told_with_its_place(page: Path, old: str, new: str, wor
     assert words in found and "a.zh-CN.md" in found
 
 
+def test_a_row_of_a_table_that_a_line_break_cuts_is_told_on_either_page() -> None:
+    table = "| a | b |\n|---|---|\n"
+    whole, cut = (
+        next(sections(f"# A\n{table}{row}\n```\n| code\n```"))
+        for row in ("| one | two and three |", "| one | two and\nthree |")
+    )
+    assert list(odd(Pair(whole, whole), "a.md", "a.zh-CN.md")) == []
+    for pair, page in ((Pair(cut, whole), "a.md"), (Pair(whole, cut), "a.zh-CN.md")):
+        (fault,) = odd(pair, "a.md", "a.zh-CN.md")
+        assert fault.startswith(f"{page}:1: “A”") and "| one | two and" in fault
+
+
 def test_code_blocks_keep_their_order() -> None:
     one, other = "```\na\n```\n", "```\nb\n```\n"
     english, same, swapped = (
