@@ -10,6 +10,8 @@ import json
 import math
 import queue
 import random
+import select
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -276,6 +278,8 @@ class Handler(BaseHTTPRequestHandler):
         texts: dict[int, tuple[str, str | None]] = {}
         try:
             for at, text, reason in completion.pieces():
+                if self._is_alone():
+                    return
                 texts[at] = texts.get(at, ("", None))[0] + text, reason
         except Refused as error:
             self._refuse(error)
@@ -298,6 +302,11 @@ class Handler(BaseHTTPRequestHandler):
                 self._refuse(error)
             return
         self._event("[DONE]")
+
+    def _is_alone(self) -> bool:
+        """Whether the client has closed the connection; who streams hears of it by writing."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
