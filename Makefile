@@ -1,9 +1,9 @@
 # qwen3-labs. `make` alone prints this menu; everything works as `python -m autograder …` too.
 # Variables: LAB=2  K=rotary  PROMPT="Call me"  TEMPERATURE=0  RANKS=2  PRINTS=1  LAB_LANG=zh
-#            PROMPT2="The sea" (chat with an engine, beside PROMPT)  PORT=8000 (serve)
-#            TOKENIZER=labs/lab1_foundations/tokens.py (chat with a tokenizer of yours)
-#            VENV=path (an environment of yours)  TORCH_INDEX=url (where pip finds torch)
-#            WHEELS=folder (set up from it, without a network)
+#            PROMPT2="The sea" (chat in lab 7: the second prompt)  PORT=8000 (serve)
+#            TOKENIZER=labs/lab1_foundations/tokens.py (chat with your own tokenizer)
+#            VENV=path (use your own environment)  TORCH_INDEX=url (where pip finds torch)
+#            WHEELS=folder (set up from these wheels, without a network)
 # <instructors>
 #            WEIGHTS=folder-or-hub-id
 # </instructors>
@@ -22,7 +22,7 @@ VENV ?= .venv
 PYTHON ?= python3
 TORCH_INDEX ?=
 WHEELS ?=
-# The grader where it lies beside the course as a wheel.
+# The grader, where it comes with the course as a wheel.
 GRADER := $(lastword $(sort $(wildcard grader/*.whl)))
 
 ifeq ($(OS),Windows_NT)
@@ -38,10 +38,10 @@ WITH_WEIGHTS := $(if $(WEIGHTS),--weights "$(WEIGHTS)")
 # Without LAB= on the command line: all labs.
 ALL_OR_LAB := $(if $(filter file,$(origin LAB)),,--lab "$(LAB)")
 # <instructors>
-# Students install the core; `make grade`, `make check` and friends what they need beyond it.
+# Students install the core; `make grade`, `make check` and others install what they need besides.
 # </instructors>
 ifeq ($(VENV),.venv)
-# Named by what they were made of: a copied folder has other times.
+# Named after what they were made from: in a copied folder, file times differ.
 MADE_OF := $(shell cat pyproject.toml constraints.txt $(GRADER) | cksum | cut -d" " -f1)
 READY_CORE := $(VENV)/.ready-core-$(MADE_OF)
 READY_NOTEBOOKS := $(VENV)/.ready-notebooks-$(MADE_OF)
@@ -66,33 +66,33 @@ endif
 
 menu help:
 	@echo "students      make test [LAB=2 K=rotary] check your files on the public cases"
-	@echo "              make watch LAB=2           the same again whenever you save"
-	@echo "              make hint LAB=2 [K=rotary] a hint; the next one tells more"
-	@echo "              make debug LAB=2 K=rotary  the same in one process, for breakpoints"
+	@echo "              make watch LAB=2           check again whenever you save"
+	@echo "              make hint LAB=2 [K=rotary] a hint; ask again for more"
+	@echo "              make debug LAB=2 K=rotary  the same checks in one process, for breakpoints"
 	@echo "              make spot LAB=1            what is wrong with these claims? (ungraded)"
-	@echo "              make review                what you missed comes back; five minutes a day"
-	@echo "              make chat LAB=2            talk to the tiny Qwen3 through your code"
-	@echo "              make serve LAB=7 [PORT=8000]  your engine answers over HTTP, as OpenAI's"
-	@echo "              make submit LAB=2 ID=… NAME=…  pack what is handed in, after checking it"
+	@echo "              make review                the claims you got wrong, again; five minutes a day"
+	@echo "              make chat LAB=2            talk to a tiny Qwen3 that runs on your code"
+	@echo "              make serve LAB=7 [PORT=8000]  your engine over HTTP, for OpenAI clients"
+	@echo "              make submit LAB=2 ID=… NAME=…  check your files and pack them to hand in"
 	@echo "              make notebook              the labs in pictures, in your browser"
-	@echo "              make carry FROM=2 TO=4     bring your files of lab 2 into lab 4"
-	@echo "              make reset LAB=2           begin anew; your files are kept in backups/"
-	@echo "              make report                scores and pictures into my_report.md"
+	@echo "              make carry FROM=2 TO=4     copy your files from lab 2 into lab 4"
+	@echo "              make reset LAB=2           start over; your files are kept in backups/"
+	@echo "              make report                write scores and pictures into my_report.md"
 	@echo "              make doctor                can this machine run the labs?"
-	@echo "              make setup [WHEELS=folder] install what students need (done by the others)"
+	@echo "              make setup [WHEELS=folder] install what you need (the other commands do it, too)"
 # <instructors>
 	@echo "instructors   make demo                  grade the sample class into graded-demo/"
 	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
-	@echo "              make doctor                try attacks on this machine, say what holds"
-	@echo "authors       make new-lab NAME=lab7_gate [FILES=\"a.py b.py\"]  a tiny lab to begin with"
-	@echo "              make try LAB=2             prove in seconds what holds of a lab in the making"
-	@echo "              make build LAB=2           write all that is generated for a lab"
+	@echo "              make doctor                try attacks on this machine, and say what holds"
+	@echo "authors       make new-lab NAME=lab7_gate [FILES=\"a.py b.py\"]  a tiny lab to start from"
+	@echo "              make try LAB=2             check a lab in the making, in seconds"
+	@echo "              make build LAB=2           write everything that is generated for a lab"
 	@echo "              make audit LAB=2           prove what a lab promises"
 	@echo "              make release               the students' copy into dist/"
 	@echo "developers    make check | check-all | fuzz | bench | chaos | soak | compat"
-	@echo "              make attacks | attacks-ablate   hostile hand-ins; the same, set free"
+	@echo "              make attacks | attacks-ablate   hostile hand-ins; the same with defences off"
 	@echo "              make mutants [LAB=2]       every known mistake is caught and named"
-	@echo "              make mutants-auto LAB=2    small changes to the solutions, all graded"
+	@echo "              make mutants-auto LAB=2    small changes to the solution, all graded"
 
 # Test processes at a time: one more than two cores, since tests of processes wait a lot. The tests
 # of a module, or of a lab's proofs, stay in one.
@@ -101,8 +101,8 @@ JOBS ?= 3
 
 INSTALL := $(PY) -m pip install $(if $(WHEELS),--no-index --find-links "$(WHEELS)") \
 	$(if $(filter .venv,$(VENV)),-c constraints.txt)
-# Where no GPU is there, Linux takes PyTorch's builds for the CPU: a tenth of the download. Whoever
-# cannot reach them gets torch from where everything else comes from; what torch needs does anyway.
+# Without a GPU, Linux takes PyTorch's builds for the CPU: a tenth of the download. Where they cannot
+# be reached, torch comes from where everything else does, as its dependencies always do.
 CPU_BUILDS := https://download.pytorch.org/whl/cpu
 HAS_GPU := $(PY) -c "import sys, shutil; sys.exit(sys.platform == 'linux' and not shutil.which('nvidia-smi'))"
 ifneq ($(WHEELS),)
@@ -111,12 +111,12 @@ else ifneq ($(TORCH_INDEX),)
 WITH_TORCH = $(INSTALL) --no-deps --index-url "$(TORCH_INDEX)" torch
 else
 WITH_TORCH = $(HAS_GPU) || $(INSTALL) --no-deps --retries 0 --timeout 10 \
-	--index-url $(CPU_BUILDS) torch || echo "no answer from there; torch comes with the other packages"
+	--index-url $(CPU_BUILDS) torch || echo "no answer; torch will come with the other packages"
 endif
-# By force: a newer grader may have the same version.
+# Forced, since a newer grader may have the same version.
 WITH_GRADER = $(if $(GRADER),$(INSTALL) --force-reinstall --no-deps "$(GRADER)")
 define NEW_VENV
-@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "$(PYTHON) is absent or \
+@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "$(PYTHON) is missing or \
 older than 3.11: sudo apt install python3.11-venv, then make setup PYTHON=python3.11 (without root: \
 uv or conda, see README.md)" >&2; exit 2; }
 @$(PYTHON) -c "import venv, ensurepip" 2>/dev/null || { echo "$(PYTHON) cannot make environments: \
@@ -129,7 +129,7 @@ $(PY):
 	$(NEW_VENV)
 
 $(READY_CORE): | $(PY)
-	@echo "setting up $(VENV) (once; a few minutes)"
+	@echo "setting up $(VENV): only this once, and it takes a few minutes"
 	$(WITH_TORCH)
 	$(WITH_GRADER)
 	$(INSTALL) -e ".[chat]"
@@ -148,10 +148,10 @@ setup-dev: $(READY_DEV)
 # </instructors>
 setup: $(READY_CORE)
 else
-# An environment of yours is written to by `make setup` alone, and keeps its torch: pip only adds
-# what is missing. All else says what is missing.
+# Only `make setup` writes to an environment of yours, and its torch stays: pip only adds what is
+# missing. All other commands just say what is missing.
 $(PY):
-	@echo "$(VENV): no environment; make setup VENV=$(VENV) makes one there" >&2; exit 2
+	@echo "$(VENV) is not an environment; make setup VENV=$(VENV) makes one there" >&2; exit 2
 
 has-core: | $(PY)
 	@$(PY) -c "import autograder" 2>/dev/null || \
@@ -176,11 +176,11 @@ setup-dev: setup
 # </instructors>
 endif
 
-# What else a command that is shown has to say again, so that it can be copied as it is.
+# What a command that is shown has to repeat, so that it can be copied as it is.
 SETTINGS := $(if $(LAB_LANG),LAB_LANG=$(LAB_LANG)) $(if $(filter-out .venv,$(VENV)),VENV=$(VENV))
 SAID := AUTOGRADER_MAKE="$(strip $(SETTINGS))"
 
-# A sentence has said what is the matter: no "Error 1" of make's below it. Other ends are faults.
+# A sentence has said what is wrong: make adds no "Error 1" below it. Any other status is a fault.
 ENOUGH := || [ $$? -le 2 ]
 
 test: $(READY_CORE)
@@ -195,7 +195,7 @@ hint: $(READY_CORE)
 debug: $(READY_CORE)
 	@$(RUN) debug --lab "$(LAB)" $(WITH_K) $(ENOUGH)
 
-# Of the command line alone: shells have a NAME of their own.
+# From the command line only: some shells set a NAME of their own.
 submit: $(READY_CORE)
 	@$(SAID) $(RUN) submit --lab "$(LAB)" $(if $(FORCE),--force) \
 		--id "$(if $(filter command,$(origin ID)),$(ID))" \
@@ -218,7 +218,7 @@ serve: $(READY_CORE)
 notebook: $(READY_NOTEBOOKS)
 	@$(PY) -m jupyter lab notebooks
 
-# Your files of one lab into another that builds on them; never over work of yours.
+# Copies your files into a lab that builds on them; never overwrites your work.
 carry: $(READY_CORE)
 	@$(SAID) $(RUN) carry --from "$(FROM)" --to "$(TO)" $(if $(FORCE),--force) $(ENOUGH)
 
@@ -230,7 +230,7 @@ report: $(READY_CORE)
 	@$(SAID) $(RUN) report $(ALL_OR_LAB) $(ENOUGH)
 
 # <instructors>
-# A second time it goes on with the class in OUT: what still holds is kept.
+# Run again, it goes on with the class in OUT: what still holds is kept.
 grade: $(READY_CORE)
 	@$(RUN) grade "$(HANDINS)" --lab "$(LAB)" --out "$(OUT)" $(WITH_WEIGHTS) --resume
 

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Lab 1: attention and MLP, in pictures · 实验 1：看得见的注意力与 MLP
 #
-# This notebook goes through lab 1 beside the handout (`labs/lab1_foundations/README.md`). It runs
-# from the first minute on: cells that need a function you have not written yet say so, and the rest
-# goes on. Write the function, save, and run the cell again: each cell reads your files anew. Guess
-# first what it will show.
+# This notebook accompanies the handout of lab 1 (`labs/lab1_foundations/README.md`). You can run it
+# from the start: a cell that needs a function you have not written yet says so, and the rest
+# carries on. Write the function, save, and run the cell again: every cell reloads your files.
+# Before you run a cell, guess what it will show.
 #
-# 本笔记本配合讲义使用，从头到尾随时可以运行：用到尚未完成的函数时，单元会给出提示并继续。
-# 写好函数并保存，再重新运行该单元即可：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
+# 本笔记本配合讲义使用，随时可以从头运行到尾：某个单元用到你还没有写的函数时，会说明并继续。
+# 写好函数，保存，再运行这个单元：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
 
 # %% set-up
 import math
@@ -29,7 +29,7 @@ from autograder.cli.notebook import verdict, your_code
 # ## 1. Softmax · softmax
 #
 # Logits become weights: positive, adding up to 1. Only *differences* between logits count; the
-# further they are apart, the more the largest takes.
+# further apart they are, the larger the share of the largest.
 #
 # logit 变成权重：都为正，总和为 1。只有 logit 之间的*差*起作用；差得越大，最大的那个占得越多。
 
@@ -52,8 +52,8 @@ with your_code("lab1") as mine:
     plt.show()
 
 # %% [markdown]
-# By the definition, $e^{x}$ has to be computed, and float32 ends at $e^{88.7}$. What then? Since
-# only differences count, you may move all logits before you begin.
+# The definition says to compute $e^{x}$, and float32 ends at $e^{88.7}$. What now? Since only
+# differences count, you may shift all logits before you begin.
 #
 # 按定义需要计算 $e^{x}$，而 float32 到 $e^{88.7}$ 就到头了。怎么办？既然只有差起作用，
 # 开始之前可以先整体平移。
@@ -69,8 +69,8 @@ with your_code("lab1") as mine:
 # %% [markdown]
 # ## 2. Who may look at whom · 谁能看到谁
 #
-# Rows are queries, columns are keys. With fewer queries than keys the queries are the *last*
-# tokens: then the staircase stands at the right end.
+# Rows are queries, columns are keys. With fewer queries than keys, the queries are the *last*
+# tokens: the staircase is at the right end.
 #
 # 行是查询，列是键。查询比键少时，查询是*最后*的那些 token：阶梯靠右。
 
@@ -88,15 +88,15 @@ with your_code("lab1") as mine:
 # %% [markdown]
 # ## 3. Attention maps · 注意力图
 #
-# Your function returns averages of the values, not the weights. A trick shows them: let the values
-# be labels. With the rows of the identity as values, token $j$ hands in a 1 at place $j$, so each
-# output *is* the row of weights.
+# Your function returns averages of the values, not the weights. A trick makes the weights visible:
+# use the values as labels. With the rows of the identity as values, token $j$ contributes a 1 in
+# place $j$, so each output *is* the row of weights.
 #
-# Queries and keys are here the embeddings of a sentence, cut into five heads of 32 features:
-# without any training of attention, words look for words that resemble them.
+# Here queries and keys are the embeddings of a sentence, cut into five heads of 32 features:
+# although no attention was trained, words look for words that resemble them.
 #
-# 你的函数返回的是值的平均，而不是权重。有个办法可以看到权重：让值成为标签。用单位矩阵的各行作值，
-# 第 $j$ 个 token 在第 $j$ 位交出 1，于是每一行输出*就是*那一行权重。
+# 你的函数返回的是值的平均，而不是权重。有个办法可以看到权重：把值当作标签。用单位矩阵的各行作值，
+# 第 $j$ 个 token 的值在第 $j$ 位是 1，于是每一行输出*就是*那一行权重。
 #
 # 这里的查询与键是一句话的词嵌入，切成五个头，每个 32 个特征：注意力未经训练，
 # 词会去看与自己相像的词。
@@ -128,7 +128,7 @@ with your_code("lab1") as mine:
     print(verdict(bool((future == 0).all()) and torch.allclose(rows, torch.ones_like(rows))))
 
 # %% [markdown]
-# Rows add up to 1 in both. With the mask the first token has nobody to look at but itself, and the
+# In both, every row adds up to 1. With the mask, the first token can look only at itself, and the
 # last row is the same in both: it saw everything anyway.
 #
 # 两种情况下每行之和都是 1。有掩码时，第一个 token 只能看自己；最后一行则完全相同：
@@ -136,9 +136,9 @@ with your_code("lab1") as mine:
 #
 # ## 4. Why divide by the root of d · 为什么除以根号 d
 #
-# The dot product of two random vectors of $d$ numbers has a spread of $\sqrt d$. Without the
-# division the scores of wide heads drive softmax into a corner: one key takes all, and nothing is
-# left to learn from.
+# The dot product of two random vectors of $d$ numbers has the standard deviation $\sqrt d$. Without
+# the division, the scores of wide heads drive the softmax into a corner: one key takes everything,
+# and nothing is left to learn from.
 #
 # 两个 $d$ 维随机向量的点积，标准差是 $\sqrt d$。不除以它，宽的头会把 softmax 逼到角落：
 # 一个键独占全部权重，也就学不到东西了。
@@ -169,7 +169,7 @@ with your_code("lab1") as mine:
 # ## 5. Many heads, one layer · 多个头，一个层
 #
 # Change one token and see which outputs move. A `view` that mixes up tokens and heads shows here at
-# once, though every shape is right.
+# once, although every shape is right.
 #
 # 改动一个 token，看哪些输出随之变化。若 `view` 把 token 与头弄混，这里立刻能看出来，尽管形状都对。
 
@@ -197,11 +197,11 @@ with your_code("lab1") as mine:
 # %% [markdown]
 # ## 6. Two norms · 两种归一化
 #
-# LayerNorm takes off the mean and divides by the spread; RMSNorm only divides. Add 5 to every
-# feature: one does not notice. Multiply by 3: neither does.
+# LayerNorm subtracts the mean and divides by the standard deviation; RMSNorm only divides. Add 5 to
+# every feature: one of them does not notice. Multiply by 3: neither does.
 #
-# LayerNorm 减去均值再除以标准差；RMSNorm 只做除法。给每个特征加 5：其中一个毫无察觉。乘以 3：
-# 两个都没有察觉。
+# LayerNorm 减去均值再除以标准差；RMSNorm 只做除法。每个特征都加 5：其中一种归一化毫无察觉。
+# 都乘以 3：两种都没有察觉。
 
 # %%
 with your_code("lab1") as mine:
@@ -224,8 +224,8 @@ with your_code("lab1") as mine:
 # %% [markdown]
 # ## 7. The gate · 门控
 #
-# SiLU lets large positive numbers through, stops large negative ones, and dips below zero between.
-# In the gated MLP it decides how much of the other branch goes through.
+# SiLU lets large positive numbers through, stops large negative ones, and dips below zero in
+# between. In the gated MLP it decides how much of the other branch goes through.
 #
 # SiLU 放行大的正数，把大的负数压到接近零，中间略低于零。在门控 MLP 中，它决定另一个分支放行多少。
 
@@ -250,8 +250,8 @@ with your_code("lab1") as mine:
 # %% [markdown]
 # GELU (BERT, GPT-2) weighs x by the distribution function of the normal distribution, SiLU (Qwen3,
 # Llama) by the sigmoid. Both belong to one family, x · sigmoid(β x): SiLU is β = 1, GELU is nearly
-# β = 1.702, and with a huge β it is ReLU. In a trained model one cannot take the place of another:
-# its weights were learned around it.
+# β = 1.702, and with a huge β it is ReLU. In a trained model you cannot replace one by another: its
+# weights were learned around it.
 #
 # GELU（BERT、GPT-2）用正态分布函数给 x 加权，SiLU（Qwen3、Llama）用 sigmoid。它们同属一族
 # x · sigmoid(β x)：β = 1 是 SiLU，β = 1.702 几乎就是 GELU，β 很大时则是 ReLU。
@@ -286,10 +286,10 @@ with your_code("lab1") as mine:
 # %% [markdown]
 # ## 8. And now? · 接下来
 #
-# These experiments are not the checks. The next cells run those on your saved files, and give a
-# hint for what is open; asked again, the hint says more.
+# These experiments are not the checks. The next cells run the checks on your saved files and give a
+# hint for what is still open; ask again, and the hint says more.
 #
-# 这些实验并不等于评分。下面的单元用你保存的文件运行检查，并对尚未完成的部分给出提示；再次运行，
+# 这些小实验不是检查。下面的单元用你保存的文件运行检查，并为还没有完成的部分给出提示；再次运行，
 # 提示会更详细。
 
 # %%

@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Lab 5: tensor parallelism, in pictures · 实验 5：看得见的张量并行
 #
-# This notebook goes through lab 5 beside the handout (`labs/lab5_tensor_parallel/README.md`). It
-# runs from the first minute on: cells that need a function you have not written yet say so, and the
-# rest goes on. Write the function, save, and run the cell again: each cell reads your files anew.
-# Guess first what it will show.
+# This notebook accompanies the handout of lab 5 (`labs/lab5_tensor_parallel/README.md`). You can
+# run it from the start: a cell that needs a function you have not written yet says so, and the rest
+# carries on. Write the function, save, and run the cell again: every cell reloads your files.
+# Before you run a cell, guess what it will show.
 #
-# 本笔记本配合讲义使用，从头到尾随时可以运行：用到尚未完成的函数时，单元会给出提示并继续。
-# 写好函数并保存，再重新运行该单元即可：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
+# 本笔记本配合讲义使用，随时可以从头运行到尾：某个单元用到你还没有写的函数时，会说明并继续。
+# 写好函数，保存，再运行这个单元：每个单元都会重新读取你的文件。运行之前，先猜一猜结果。
 
 # %% set-up
 import os
@@ -37,9 +37,10 @@ plt.rcParams["figure.constrained_layout.use"] = True
 # ## 1. Ranks that are threads · 用线程充当 rank
 #
 # The grader runs every rank as a process of its own. Here threads take their place: only within one
-# process can a notebook see what each of them brings and takes. (Part 11 starts real ones, of which
-# one sees nothing but what they print.) It also shows how little there is behind a collective:
-# everybody brings a tensor, waits for the others, and takes what all have brought.
+# process can a notebook see what each of them brings and takes. (Section 11 starts real processes,
+# of which you see nothing but what they print.) It also shows how little there is behind a
+# collective: each rank brings a tensor, waits for the others, and takes what all of them have
+# brought.
 #
 # 评分程序让每个 rank 成为独立的进程。这里用线程代替：只有在同一个进程里，笔记本才能看到每个 rank
 # 带来什么、取走什么。（第 11 节会启动真正的进程，但只能看到它们打印的内容。）
@@ -104,7 +105,7 @@ print(sums, verdict(all(one.item() == 0 + 1 + 2 + 3 for one in sums)))
 # ## 2. Who holds which head · 谁持有哪些头
 #
 # Eight query heads and two kv heads (`head_dim` 1, so that a row is a head). Every row of the whole
-# weights bears its name; your loader says where it went. A rank packs its query heads, then its key
+# weights has a name; your loader decides where it goes. A rank packs its query heads, then its key
 # heads, then its value heads. With more ranks than kv heads, neighbours hold the same one.
 #
 # 八个查询头、两个键值头（`head_dim` 取 1，一行就是一个头）。完整权重的每一行都有名字，
@@ -138,12 +139,12 @@ with your_code("lab5") as mine:
                            ["q4", "q5", "k1", "v1"], ["q6", "q7", "k1", "v1"]]))  # fmt: skip
 
 # %% [markdown]
-# The price of copies: kv heads that all ranks of Qwen3-8B (32 heads, 8 kv heads) hold together. Up
-# to 8 ranks the cache is shared out; beyond that every rank still holds one head, and the copies
-# add up.
+# The price of copies: the number of kv heads that all ranks of Qwen3-8B (32 heads, 8 kv heads) hold
+# together. Up to 8 ranks, the cache is split among them; beyond that, every rank still holds one
+# head, and the copies add up.
 #
 # 副本的代价：Qwen3-8B（32 个头，8 个键值头）的所有 rank 一共持有多少键值头。不超过 8 个 rank 时，
-# 缓存被分摊；再多，每个 rank 仍要持有一个头，副本就多起来。
+# 缓存由各 rank 分摊；再多，每个 rank 仍要持有一个头，副本就多起来。
 
 # %%
 with your_code("lab5") as mine:
@@ -164,9 +165,9 @@ with your_code("lab5") as mine:
 # %% [markdown]
 # ## 3. Rows and columns · 按行切、按列切
 #
-# The MLP on four ranks; a colour is the rank that holds this number of the whole weight. Gate and
-# up are cut along their output, each by itself; down is cut along its input. So the features that a
-# rank makes are the very ones that its columns of `down_proj` want.
+# The MLP on four ranks; a colour shows which rank holds this number of the whole weight. Gate and
+# up are each cut along their output; down is cut along its input. So the features that a rank
+# computes are exactly those that its columns of `down_proj` need.
 #
 # 四个 rank 上的 MLP；颜色表示完整权重的这个数由哪个 rank 持有。gate 与 up 各自沿输出切，
 # down 沿输入切。于是一个 rank 算出的特征，正是它那几列 `down_proj` 所需要的。
@@ -214,11 +215,11 @@ with your_code("lab5") as mine:
 # ## 4. A sum of four · 四份之和
 #
 # Each rank multiplies its features by its columns: not a piece of the answer, but one of four
-# *summands* of all of it. The single collective call adds them up. Below: what each rank brought
-# for one token, and what all of them took home.
+# *summands* of the whole answer. The single collective call adds them up. Below: what each rank
+# brought for one token, and what all of them received.
 #
 # 每个 rank 用自己的特征乘以自己的列：得到的不是答案的一段，而是整个答案的四个*加数*之一。
-# 唯一的一次集合通信把它们相加。下图是各个 rank 为一个 token 带来的，以及大家带走的。
+# 唯一的一次集合通信把它们相加。下图是各个 rank 为一个 token 带来的数，以及大家得到的和。
 
 # %%
 with your_code("lab5") as mine:
@@ -243,8 +244,8 @@ with your_code("lab5") as mine:
 # %% [markdown]
 # ## 5. Tokens without a batch · 没有批次轴的 token
 #
-# Three texts side by side: `cu_seqlens` says where each begins. Values are labels again (row $j$ of
-# the identity), so the output is the table of attention weights: triangles, and nothing between
+# Three texts end to end: `cu_seqlens` says where each begins. The values are labels again (row $j$
+# of the identity), so the output is the table of attention weights: triangles, and nothing between
 # texts.
 #
 # 三段文本首尾相接，`cu_seqlens` 说明各从哪里开始。值仍作为标签（单位矩阵的第 $j$ 行），
@@ -270,8 +271,8 @@ with your_code("lab5") as mine:
 # %% [markdown]
 # ## 6. One, two, four ranks: the same numbers · 结果相同
 #
-# The whole attention with the same weights. The output must not know how many ranks there were, and
-# one collective call is enough.
+# The whole attention with the same weights. The output must not depend on how many ranks there are,
+# and one collective call is enough.
 #
 # 用同样的权重运行整个注意力。输出不应该知道有几个 rank；一次集合通信就够了。
 
@@ -300,11 +301,11 @@ with your_code("lab5") as mine:
 # %% [markdown]
 # ## 7. The sum lives in the next norm · 求和留给下一个归一化
 #
-# Two layers with simple stand-ins for attention and MLP. Your layer never adds; it hands on two
-# tensors, and their *sum* is the residual stream. The picture shows the sizes of both behind every
-# layer, and of their sum beside the plain way, which adds at once.
+# Two layers with simple stand-ins for attention and MLP. Your layer never adds; it passes on two
+# tensors, and their *sum* is the residual stream. The picture shows how large both are after every
+# layer, and their sum next to the usual way, which adds at once.
 #
-# 两层，注意力与 MLP 用简单的替身。你的层从不相加；它交出两个张量，二者之*和*才是残差流。
+# 两层，注意力与 MLP 用简单的函数代替。你的层从不相加；它传出两个张量，二者之*和*才是残差流。
 # 图中是每层之后两者的大小，以及它们的和与“立即相加”的普通写法的比较。
 
 # %%
@@ -368,7 +369,7 @@ with your_code("lab5") as mine:
 #
 # Ten tokens on four ranks: three rows each, so the last rank has two that belong to nobody. Above,
 # what each rank brings for the tokens of a text: its own rows, and zeros for all others. Below,
-# what each brings for the head: scores of its own range. A sum puts the first together, a gathering
+# what each brings for the head: scores of its own range. A sum puts the first together, gathering
 # the second.
 #
 # 十个 token 分到四个 rank：每个三行，最后一个 rank 有两行不属于任何 token。上排是每个 rank
@@ -404,9 +405,10 @@ with your_code("lab5") as mine:
 # %% [markdown]
 # ## 10. Which pairs YaRN slows down · YaRN 放慢哪些对
 #
-# Qwen3's 64 pairs with YaRN by 4: what is left of each frequency, over how often the pair turns in
-# 32,768 tokens. Many turns: all angles were seen in training, and nothing changes. Less than one:
-# divided by 4, so that at 131,072 tokens no angle is new. In between, a straight line over pairs.
+# Qwen3's 64 pairs with YaRN by a factor of 4: how much is left of each frequency, against the
+# number of turns the pair makes in 32,768 tokens. Many turns: all angles were seen in training, and
+# nothing changes. Less than one: divided by 4, so that no angle is new at 131,072 tokens. In
+# between: a straight line over the pairs.
 #
 # Qwen3 的 64 对，factor 为 4 的 YaRN：横轴是在 32,768 个 token 内转过的圈数，纵轴是频率剩下的比例。
 # 圈数多的，所有角度训练时都见过，不变；不满一圈的除以 4，这样到 131,072 个 token 时也没有新的角度；
@@ -432,8 +434,8 @@ with your_code("lab5") as mine:
 # ## 11. Real ranks · 真正的 rank
 #
 # Two processes under `torchrun`, as on a machine with two GPUs; torch's own gloo carries the sum
-# from one to the other. Outside the grader it is you who initialises the group. What the processes
-# are given is the table of “One sum at the end” in the handout.
+# from one to the other. Outside the grader, you initialise the group yourself. The processes get
+# the numbers of the table in “One sum at the end” in the handout.
 #
 # 用 `torchrun` 启动两个进程，就像在有两块 GPU 的机器上那样；求和由 torch 自带的 gloo 在进程之间
 # 完成。在评分程序之外，进程组要由你自己初始化。给这两个进程的数，就是讲义“末尾的一次求和”中的表。
@@ -492,10 +494,10 @@ with your_code("lab5") as mine:
 # %% [markdown]
 # ## 12. And now? · 接下来
 #
-# These experiments are not the checks. The next cells run those on your saved files, and give a
-# hint for what is open; asked again, the hint says more.
+# These experiments are not the checks. The next cells run the checks on your saved files and give a
+# hint for what is still open; ask again, and the hint says more.
 #
-# 这些实验并不等于评分。下面的单元用你保存的文件运行检查，并对尚未完成的部分给出提示；再次运行，
+# 这些小实验不是检查。下面的单元用你保存的文件运行检查，并为还没有完成的部分给出提示；再次运行，
 # 提示会更详细。
 
 # %%

@@ -33,9 +33,9 @@ palette = plt.matplotlib.colors.ListedColormap
 # ## 1. Who owns which block · 块归谁所有
 #
 # A pool of 6 blocks for 4 tokens each. A stores 9 tokens, B is forked from it, then each appends a
-# token, and A is freed. Guess how many blocks are available after each call. Below, a row is a call
-# and a column a block; “A2” means that it is block 2 of A's table. On the right: a place that was
-# never written holds 0.
+# token, and A is freed. Guess how many blocks are available after each call. Below, each row is a
+# call and each column a block; “A2” is block 2 of A's table. On the right, a place that was never
+# written is 0.
 #
 # 池中有 6 个块，每块放 4 个 token。A 存入 9 个 token，B 是它的分叉，然后两者各追加一个 token，
 # 最后释放 A。猜一猜：每次调用之后还有几个块可用？图中一行是一次调用，一列是一个块；
@@ -83,8 +83,8 @@ with your_code("lab7") as mine:
     print("available:", available, verdict(available == [3, 3, 2, 2, 3]))
 
 # %% [markdown]
-# B's token, 20, stands in a copy: A wrote its 10 into the old block, without a copy, since nobody
-# else owned it by then. What A has given back still holds its numbers: nobody wipes a block.
+# B's token, 20, is in a copy: A wrote its 10 into the old block, without copying, since by then
+# nobody else owned it. The blocks that A gave back still hold their numbers: nobody clears a block.
 #
 # B 的 token 20 写在副本里；A 的 10 直接写进原来的块，没有复制，因为那时别人已不再拥有它。
 # A 归还的块里还留着原来的数：没有谁去清空它。
@@ -92,8 +92,8 @@ with your_code("lab7") as mine:
 # %% [markdown]
 # ## 2. Reading through a table · 经由块表读取
 #
-# One call for three sequences: a whole prompt of 6 tokens, the last 4 tokens of 9, one token behind
-# 11. Their blocks lie in disorder. Values are labels (row $j$ of the identity), so the output is
+# One call for three sequences: a whole prompt of 6 tokens, the last 4 tokens of 9, one token after
+# 11. Their blocks are in no order. Values are labels (row $j$ of the identity), so the output is
 # the table of attention weights. Guess how many keys each of the queries sees.
 #
 # 一次调用处理三个序列：6 个 token 的完整提示、9 个 token 中的最后 4 个、11 个 token 之后的一个。
@@ -156,14 +156,15 @@ with your_code("lab7") as mine:
     print(f"largest error: {steps.max():.3f} steps", verdict(bool(steps.max() < 0.501)))
 
 # %% [markdown]
-# Left: a weight in which one number in a hundred is eight times as large; its error in eight bits
-# per row, and in four bits with ever smaller groups. Guess: can small groups bring four bits to the
-# error of eight? Right: the linear layers of three models. Guess: does Qwen3-32B in four bits take
-# more or less than Qwen3-8B in sixteen? Scales and zero points count everywhere.
+# Left: a weight in which one number in a hundred is eight times as large; its error with eight bits
+# per row, and with four bits and smaller and smaller groups. Guess: with small enough groups, can
+# four bits be as accurate as eight? Right: the linear layers of three models. Guess: does Qwen3-32B
+# in four bits take more or less than Qwen3-8B in sixteen? Scales and zero points are counted in
+# both.
 #
-# 左：一个权重，其中每一百个数约有一个大八倍；图中是每行八位的误差，以及四位时组越来越小的误差。
-# 猜一猜：组足够小时，四位能达到八位的精度吗？右：三个模型的线性层。猜一猜：四位的 Qwen3-32B
-# 比十六位的 Qwen3-8B 占得多，还是少？两图都计入 scale 与零点。
+# 左：一个权重，其中每一百个数约有一个是其他的八倍；图中是每行八位的误差，
+# 以及四位时组越来越小的误差。猜一猜：组足够小时，四位能达到八位的精度吗？右：三个模型的线性层。
+# 猜一猜：四位的 Qwen3-32B比十六位的 Qwen3-8B 占得多，还是少？两图都计入 scale 与零点。
 
 # %%
 with your_code("lab7") as mine:
@@ -207,8 +208,8 @@ with your_code("lab7") as mine:
 # ## 4. Beginnings that are found again · 能再次找到的开头
 #
 # Left: 8 blocks; a text of 24 tokens has filled 6 of them and given them back. Then others take
-# blocks. How many tokens of the text are still found? Guess the curve, and also the one of a cache
-# that gives the beginning away first. Right: five requests begin with the same 24 tokens; what is
+# blocks. How many tokens of the text can still be found? Guess the curve, and the curve of a cache
+# that gives up the beginning first. Right: five requests begin with the same 24 tokens; what is
 # left for each to compute?
 #
 # 左：8 个块；一段 24 个 token 的文本填满其中 6 个后归还。然后别人来取块。这段文本还能找到多少个
@@ -248,7 +249,7 @@ with your_code("lab7") as mine:
 #
 # Four requests, 10 blocks of 4 tokens, at most 8 tokens per step, at most 3 requests at a time. The
 # prompts have 5, 16, 7 and 3 tokens; the picture says how many of them are computed in which step.
-# Guess: who has to go back when blocks run out, and may request 3, which needs a single block, come
+# Guess: who has to go back when blocks run out? And may request 3, which needs only one block, come
 # in before it?
 #
 # 四个请求，10 个块，每块 4 个 token，每步至多 8 个 token，同时至多 3 个请求。提示分别有 5、16、7、3
@@ -291,9 +292,9 @@ with your_code("lab7") as mine:
     print("last steps:", ends, verdict(ends == {0: 8, 1: 8, 3: 13, 2: 14} and load.max() <= 8))
 
 # %% [markdown]
-# One text grows; at step 4 a prompt of 48 tokens comes. Every token of a step is waited for by all
-# in it. Guess what a larger budget changes: the tokens computed in all, the largest step, the
-# steps until the first new token of the long prompt?
+# One text is growing; at step 4 a prompt of 48 tokens arrives. All requests in a step wait for
+# every token in it. Guess what a larger budget changes: the number of tokens computed in all, the
+# largest step, the steps until the first new token of the long prompt?
 #
 # 一段文本正在增长；第 4 步来了一个 48 个 token 的提示。一步中的每个 token，这一步的所有请求都要等。
 # 猜一猜，预算变大会改变什么：总共计算的 token 数、最大的一步、长提示的第一个新 token 要等的步数？
@@ -324,9 +325,9 @@ with your_code("lab7") as mine:
 # %% [markdown]
 # ## 6. Streams · 流式输出
 #
-# Three requests through the whole engine; the stop word of request 1 is `dab`. A line shows how
-# many letters its reader has after so many calls of the model. Where it stands still, the request
-# waits, or the engine holds back what may become the stop word. Guess: do texts depend on the
+# Three requests through the whole engine; the stop word of request 1 is `dab`. Each line shows how
+# many letters a reader has after a number of calls of the model. Where it is flat, the request
+# waits, or the engine holds back what may become the stop word. Guess: do the texts depend on the
 # budget?
 #
 # 三个请求通过整个引擎；请求 1 的停止词是 `dab`。每条线表示模型调用若干次之后，读者已得到多少字母。
@@ -363,8 +364,8 @@ with your_code("lab7") as mine:
 # ## 7. A draft that guesses · 草稿模型先猜
 #
 # The handout's numbers: $q = (0.6, 0.3, 0.1)$, $p = (0.2, 0.5, 0.3)$. All guesses and a fine grid
-# of random numbers go through your `accept`; nothing is drawn. The draft says token 0 three times
-# as often as the target: guess how often it comes out.
+# of random numbers go through your `accept`; nothing is drawn at random. The draft says token 0
+# three times as often as the target: guess how often it comes out.
 #
 # 讲义中的数：$q = (0.6, 0.3, 0.1)$，$p = (0.2, 0.5, 0.3)$。所有猜测与一组细密的随机数都经过你的
 # `accept`，没有随机采样。猜一猜：草稿模型说 token 0 的次数是目标模型的三倍，最后它出现多少次？
@@ -406,9 +407,9 @@ with your_code("lab7") as mine:
     print(verdict(torch.allclose(kept + replaced, p) and abs(kept.sum() - 0.6) < 1e-9))
 
 # %% [markdown]
-# Now the draft becomes better: from equal shares for 4 tokens to the target's own. Dots: all
+# Now the draft gets better: from equal probabilities for 4 tokens to the target's own. Dots: all
 # outcomes of your `accept` with 1 and 2 guesses, counted. Lines: the handout's formula. Right: how
-# many times as fast it is if a call of the draft costs a tenth of one of the target. Guess: can
+# many times as fast it is if a call of the draft costs a tenth of a call of the target. Guess: can
 # more guesses make it slower?
 #
 # 现在让草稿模型逐渐变好：从四个 token 概率相等，直到与目标模型相同。圆点：你的 `accept` 猜 1 个、
@@ -449,8 +450,8 @@ with your_code("lab7") as mine:
 
 # %% [markdown]
 # The whole step, at temperature 0: 60 tokens with drafts that are more and more like the target.
-# The text has to be the target's own each time. Guess how many calls of the target it takes with a
-# draft of nothing but noise.
+# The text has to be the target's own every time. Guess how many calls of the target it takes with a
+# draft that is nothing but noise.
 #
 # 完整的一步，温度为 0：生成 60 个 token，草稿模型越来越像目标模型。
 # 每次的文本都必须与目标模型自己生成的一样。猜一猜：如果草稿模型全是噪声，要调用目标模型多少次？

@@ -53,8 +53,26 @@ def terms(place: LabSources) -> tuple[Term, ...]:
     return tuple(found)
 
 
+# Turns of phrase that came up again and again, and what to write instead.
+_FORMS = (
+    (re.compile(r"[小少低慢短]了[^，。；：、（）]{0,12}倍(?!数)"), "倍 only grows; write 只有 1/n"),
+    (
+        re.compile(
+            r"\btak(?:e|es|en|ing) off (?:the|no) (?:mean|maximum)\b"
+            r"|\b(?:mean|maximum) (?:\w+ )?taken off\b",
+            re.IGNORECASE,
+        ),
+        "write “subtract”",
+    ),
+    (re.compile(r"\bstands? there\b", re.IGNORECASE), "write “is there” or “occurs”"),
+)
+
+
 def breaches(place: LabSources) -> Iterator[str]:
-    """Words that the glossary says are not used, where a reader would meet them."""
+    """Words that the glossary says are not used, and turns of phrase that nobody would write.
+
+    They are looked for where a reader would meet them.
+    """
     if not place.is_chinese and not (place.root / GLOSSARY).is_file():
         return
     known = terms(place)
@@ -66,12 +84,16 @@ def breaches(place: LabSources) -> Iterator[str]:
         for number, line in enumerate(read(path).splitlines(), 1):
             for term, word in _avoided(line, known, only_chinese=True):
                 yield _said(place.shown(path), number, word, term)
+            if path.suffix == ".toml":
+                yield from _forms(place.shown(path), number, line)
 
 
 def _in_page(place: LabSources, page: Path, known: tuple[Term, ...]) -> Iterator[str]:
     for section in sections(read(page)):
-        for term, word in _avoided(f"{section.title}\n{section.prose}", known):
+        text = f"{section.title}\n{section.prose}"
+        for term, word in _avoided(text, known):
             yield _said(place.shown(page), section.line, word, term)
+        yield from _forms(place.shown(page), section.line, text)
 
 
 def _sources(place: LabSources) -> Iterator[Path]:
@@ -95,6 +117,12 @@ def _avoided(
                 found = not only_chinese and bool(re.search(rf"\b{re.escape(word)}\b", text))
             if found:
                 yield term, word
+
+
+def _forms(shown: str, line: int, text: str) -> Iterator[str]:
+    for form, instead in _FORMS:
+        for found in form.finditer(" ".join(text.split())):
+            yield f"{shown}:{line}: says “{found[0]}”; {instead}"
 
 
 def _said(shown: str, line: int, word: str, term: Term) -> str:

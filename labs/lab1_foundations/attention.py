@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub c9048a40ec3d): fill in the TODOs.
+# Generated from the course's sources (stub d0a9eb7cee29): fill in the TODOs.
 """Lab 1, part 1: attention from first principles.
 
 Fill in every TODO. Shapes are written as ``[batch, heads, seq, head_dim]``.
@@ -49,7 +49,7 @@ def scaled_dot_product_attention(
     """Let every query average the values, weighted by how well their keys match it.
 
     Args:
-        q: ``[..., q_len, d]``; any number of leading dimensions, also none.
+        q: ``[..., q_len, d]``; any number of leading dimensions, none included.
         k: ``[..., kv_len, d]``.
         v: ``[..., kv_len, d_v]``; ``d_v`` need not be ``d``.
         mask: None lets every query see every key. Otherwise broadcastable to

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub ce72579433d2): fill in the TODOs.
+# Generated from the course's sources (stub 6f0fb3bfa215): fill in the TODOs.
 """Lab 1, part 2: norms and the gated MLP from first principles.
 
 Fill in every TODO. Every function works on the last dimension, for each token by itself.
@@ -37,8 +37,8 @@ class LayerNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Normalise over the last dimension.
 
-        The statistics are taken in float32; the variance is the mean square of what is left
-        when the mean is taken off, and ``eps`` is added to it under the root.
+        The statistics are computed in float32; the variance is the mean square of what is left
+        after subtracting the mean, and ``eps`` is added to it under the root.
 
         Args:
             x: ``[..., size]``.
@@ -62,8 +62,8 @@ class RMSNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Divide by ``sqrt(mean(x^2) + eps)`` over the last dimension.
 
-        The statistics are taken in float32, the result goes back to the dtype of ``x`` and is
-        multiplied by ``weight`` only then: the order in which Qwen3 rounds.
+        The statistics are computed in float32; the result goes back to the dtype of ``x``, and
+        only then is multiplied by ``weight``: the order in which Qwen3 rounds.
 
         Args:
             x: ``[..., size]``.

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 92974e417098): fill in the TODOs.
+# Generated from the course's sources (stub 76c071f98073): fill in the TODOs.
 """Lab 1, part 3: from text to vectors. Byte-level BPE as Qwen3 uses it, chat, embedding, positions.
 
 Fill in every TODO. A *token* is a run of bytes with a number, its *id*; a *merge* is a pair of
@@ -28,11 +28,11 @@ def pre_tokenize(
     """Cut a text into the pieces that no merge will ever reach across.
 
     Special tokens are found first, and each is a piece of its own; where one begins with another,
-    the longer one counts. What lies between them is cut by ``pattern``.
+    the longer one wins. What lies between them is cut by ``pattern``.
 
     Args:
         text: any text; joined, the pieces give it back.
-        special_tokens: as they stand in a text, e.g. ``"<|im_end|>"``.
+        special_tokens: as they appear in a text, e.g. ``"<|im_end|>"``.
         pattern: what ``pattern.findall`` finds are the pieces; it leaves nothing out.
 
     Returns:
@@ -43,14 +43,14 @@ def pre_tokenize(
 
 
 def merge_pair(tokens: Sequence[bytes], pair: Pair) -> list[bytes]:
-    """Put a pair together wherever it stands, from left to right.
+    """Merge a pair wherever it occurs, from left to right.
 
     Args:
         tokens: not changed.
         pair: what becomes one token, left and right.
 
     Returns:
-        A new list. Three times ``a`` with the pair ``(a, a)`` gives ``[aa, a]``.
+        A new list. ``[a, a, a]`` with the pair ``(a, a)`` gives ``[aa, a]``.
     """
     # TODO lab1.pieces: Pieces and pairs
     raise NotImplementedError("TODO lab1.pieces: to be written")
@@ -62,22 +62,22 @@ def train(
     special_tokens: Sequence[str] = (),
     pattern: re.Pattern[str] = PATTERN,
 ) -> tuple[dict[bytes, int], list[Pair]]:
-    """Learn a vocabulary: merge the pair that stands most often in the text, again and again.
+    """Learn a vocabulary: merge the most frequent pair of the text, again and again.
 
     Every piece of the text begins as its single bytes (UTF-8). A pair counts wherever its two
-    tokens stand side by side within a piece, overlapping ones too: ``a a a`` holds ``(a, a)``
-    twice. Of pairs that are as frequent the one with the lowest ids is merged: compare the left
-    ids, then the right ones. It ends when the vocabulary is full, or when no piece has two tokens.
+    tokens are neighbours within a piece, overlapping ones too: ``a a a`` has ``(a, a)`` twice. Of
+    equally frequent pairs, the one with the lowest ids is merged: compare the left ids, then the
+    right ones. Training ends when the vocabulary is full, or when no piece has two tokens.
 
     Args:
-        text: special tokens in it are left out and part what stands beside them.
-        vocab_size: of all tokens: 256 bytes, what is merged, and the special ones.
+        text: special tokens in it are left out, and separate what is around them.
+        vocab_size: the number of all tokens: 256 bytes, the merged ones, the special ones.
         special_tokens: in the order of their ids.
         pattern: how pieces are cut, see :func:`pre_tokenize`.
 
     Returns:
         The vocabulary and the merges in their order. Ids count from 0: the bytes in the order of
-        ``BYTES``, what each merge makes, at last the special tokens, as UTF-8.
+        ``BYTES``, then what each merge makes, and last the special tokens, as UTF-8.
     """
     # TODO lab1.train: Training BPE
     raise NotImplementedError("TODO lab1.train: to be written")
@@ -88,8 +88,8 @@ class Tokenizer:
 
     Args:
         vocab: the id of every token; special tokens are among them, as UTF-8.
-        merges: pairs; the earlier one stands, the sooner it is made.
-        special_tokens: as they stand in a text.
+        merges: pairs; the earlier in the list, the sooner a pair is merged.
+        special_tokens: as they appear in a text.
         pattern: how pieces are cut, see :func:`pre_tokenize`.
     """
 
@@ -110,9 +110,9 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text.
 
-        Every piece begins as its single bytes. Of all pairs that stand in it, the one with the
-        lowest rank is merged everywhere, until no pair has a rank. Special tokens are looked up
-        whole. The text is taken as it is: nothing is normalised, stripped, or unknown.
+        Every piece begins as its single bytes. Of all pairs in it, the one with the lowest rank
+        is merged everywhere, until no pair has a rank. Special tokens are looked up whole. The
+        text is taken as it is: nothing is normalised, stripped, or unknown.
         """
         # TODO lab1.encode: Encoding
         raise NotImplementedError("TODO lab1.encode: to be written")
@@ -120,17 +120,17 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, special tokens included.
 
-        The bytes of all tokens are put together first, then read as UTF-8: a character may be
-        spread over several tokens. What is no UTF-8 becomes U+FFFD, as ``errors="replace"`` does.
+        The bytes of all tokens are joined first, then read as UTF-8: a character may be spread
+        over several tokens. What is not UTF-8 becomes U+FFFD, as with ``errors="replace"``.
         """
         # TODO lab1.decode: Decoding
         raise NotImplementedError("TODO lab1.decode: to be written")
 
 
 class StreamDecoder:
-    """Text as ids bring it, one at a time, as a chat shows it: never half a character.
+    """Turns ids into text one at a time, as a chat shows it: never half a character.
 
-    All that it gives, put together, is what ``Tokenizer.decode`` gives of all ids.
+    All its output, joined, is what ``Tokenizer.decode`` returns for all ids.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -139,12 +139,12 @@ class StreamDecoder:
         self.held = b""  # bytes of a character that is not whole yet
 
     def push(self, number: int) -> str:
-        """Take an id and return every character that is whole now; the rest is held back."""
+        """Take an id and return every character that is complete now; hold back the rest."""
         # TODO lab1.stream: A stream of text
         raise NotImplementedError("TODO lab1.stream: to be written")
 
     def finish(self) -> str:
-        """Return what is left when no more ids come: an open character becomes U+FFFD."""
+        """Return what is left at the end of the ids: an incomplete character becomes U+FFFD."""
         # TODO lab1.stream: A stream of text
         raise NotImplementedError("TODO lab1.stream: to be written")
 
@@ -155,8 +155,8 @@ def apply_chat_template(
     """Write a conversation as the one text that Qwen3 was trained on.
 
     A message becomes ``<|im_start|>``, its role, a line break, its content, ``<|im_end|>`` and a
-    line break. Of the assistant's messages, what was thought is left out: everything up to the
-    last ``</think>``, and the line breaks behind it. Nothing is added: no system message, either.
+    line break. The thinking is left out of the assistant's messages: everything up to the last
+    ``</think>``, and the line breaks after it. Nothing is added, not even a system message.
 
     Args:
         messages: each has a ``"role"`` (``"system"``, ``"user"``, ``"assistant"``) and a
@@ -194,12 +194,12 @@ class Embedding(nn.Module):
 
 
 def sinusoidal_positions(length: int, dim: int) -> torch.Tensor:
-    """Give every place in a text a vector, as the first Transformer did.
+    """Give every position in a text a vector, as the first Transformer did.
 
-    Features 2i and 2i + 1 of place p are sine and cosine of ``p / 10000 ** (2i / dim)``.
+    Features 2i and 2i + 1 of position p are sine and cosine of ``p / 10000 ** (2i / dim)``.
 
     Args:
-        length: how many places, counted from 0.
+        length: how many positions, counted from 0.
         dim: how many features; even.
 
     Returns:

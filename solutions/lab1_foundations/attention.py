@@ -55,7 +55,7 @@ def scaled_dot_product_attention(
     """Let every query average the values, weighted by how well their keys match it.
 
     Args:
-        q: ``[..., q_len, d]``; any number of leading dimensions, also none.
+        q: ``[..., q_len, d]``; any number of leading dimensions, none included.
         k: ``[..., kv_len, d]``.
         v: ``[..., kv_len, d_v]``; ``d_v`` need not be ``d``.
         mask: None lets every query see every key. Otherwise broadcastable to

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,3 +109,23 @@ def test_the_extension_costs_nothing_until_it_is_loaded() -> None:
         "assert not {'torch', 'IPython', 'matplotlib'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(
+    ("fonts", "family"),
+    [
+        (["DejaVu Sans", "SimHei", "PingFang SC"], ["sans-serif", "PingFang SC"]),
+        (["DejaVu Sans"], ["sans-serif"]),
+    ],
+)
+def test_charts_take_chinese_from_a_font_that_has_it(
+    fonts: list[str], family: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import font_manager, rc_context, rcParams
+
+    known = [SimpleNamespace(name=name) for name in fonts]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", known)
+    with rc_context():
+        for _ in range(2):  # loaded twice
+            notebook.draw_chinese()
+        assert rcParams["font.family"] == family

@@ -70,7 +70,7 @@ def test_what_one_sees_and_the_hint_are_sentences(lab: str) -> None:
 
 
 def test_a_name_completes_a_sentence(lab: str) -> None:
-    """“… in which this is wrong: …”: no sentence of its own, no second colon."""
+    """“This looks like a known mistake: …”: no sentence of its own, no second colon."""
     capital = re.compile(r"(LayerNorm|RoPE|ReLU|SiLU|GiB|[A-Z]{2,})\b")
 
     def fits(words: Entry | Misconception) -> bool:

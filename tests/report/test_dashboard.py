@@ -180,9 +180,8 @@ def test_a_reason_without_room_is_left_out_and_said() -> None:
     page = classes.page(classes.of(one, *made))
     kept = page.count("<li id=f")
     assert 0 < kept * 200 < dashboard.REASONS
-    assert (
-        f"{3600 - kept} rarer reasons stand in the students' reports only." in Elements(page).text
-    )
+    said = f"{3600 - kept} rarer reasons are only in the students' reports."
+    assert said in Elements(page).text
 
 
 def test_of_a_large_class_the_map_shows_who_needs_somebody() -> None:

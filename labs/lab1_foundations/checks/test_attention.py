@@ -73,7 +73,7 @@ def _expect_parity(student: Student, case: Case) -> None:
 
 @cases("attention_core")
 def test_attention_leading(student: Student, case: Case) -> None:
-    """Any number of leading dimensions works, also none.
+    """Any number of leading dimensions works, none included.
 
     前导维度的数量任意，也可以没有。
     """
@@ -167,7 +167,7 @@ def test_attention_broadcast(student: Student, case: Case) -> None:
 
 @cases("attention_empty", "attention_empty_float16")
 def test_attention_empty(student: Student, case: Case) -> None:
-    """A query that may see nothing gets zeros, not NaN, and disturbs no other.
+    """A query that may see nothing gets zeros, not NaN, and affects no other.
 
     没有可见键的查询输出为零而不是 NaN，也不影响其他查询。
     """
@@ -222,7 +222,7 @@ def _expect_narrow(student: Student, case: Case) -> None:
 
 @cases("attention_additive", "attention_hidden")
 def test_attention_pure(student: Student, case: Case) -> None:
-    """It leaves its inputs, which need not be contiguous, alone; the same call repeats.
+    """It does not change its inputs, which need not be contiguous; calls repeat.
 
     不修改输入（输入不必是连续存储的），相同的调用得到相同的结果。
     """

@@ -65,7 +65,7 @@ def test_silu_dtype(student: Student, case: Case) -> None:
 
 @checks("""
     test_feed_forward_gate: feed_forward_open
-        An open gate lets its up feature through, a closed one nothing.
+        An open gate lets its up feature through, a closed one lets nothing through.
         门打开时，对应的 up 特征通过；门关闭时，什么都不通过。
 
     test_feed_forward_activation: feed_forward_curve
@@ -101,7 +101,7 @@ def test_feed_forward_loads(student: Student, case: Case) -> None:
 
 @cases("feed_forward_core")
 def test_feed_forward_tokens(student: Student, case: Case) -> None:
-    """Every token is on its own, in any shape [..., hidden].
+    """Every token is computed on its own, in any shape [..., hidden].
 
     每个 token 独立计算，形状 [..., hidden] 任意。
     """
@@ -120,7 +120,7 @@ def test_feed_forward_tokens(student: Student, case: Case) -> None:
 
 @cases("feed_forward_core")
 def test_feed_forward_pure(student: Student, case: Case) -> None:
-    """It leaves its input, which need not be contiguous, alone; the same call repeats.
+    """It does not change its input, which need not be contiguous; calls repeat.
 
     不修改输入（输入不必是连续存储的），相同的调用得到相同的结果。
     """

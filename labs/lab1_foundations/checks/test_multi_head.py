@@ -130,7 +130,7 @@ def test_multi_head_masks(student: Student, case: Case) -> None:
 
 @cases("multi_head_padded")
 def test_multi_head_padding(student: Student, case: Case) -> None:
-    """Padding on the left disturbs no token and makes no NaN.
+    """Padding on the left affects no token and causes no NaN.
 
     左侧填充不影响任何 token，也不产生 NaN。
     """
@@ -177,7 +177,7 @@ def test_multi_head_bfloat16(student: Student, case: Case) -> None:
 
 @cases("multi_head_padded")
 def test_multi_head_pure(student: Student, case: Case) -> None:
-    """Inputs stay as they are and need not be contiguous, calls repeat, rows are independent.
+    """Inputs are not changed and need not be contiguous; calls repeat; rows are independent.
 
     输入保持不变，也不必是连续存储的；相同的调用结果相同，批次中的各行互不相关。
     """

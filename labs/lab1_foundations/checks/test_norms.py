@@ -94,11 +94,11 @@ def _expect_parity(student: Student, case: Case) -> None:
 
 @checks("""
     test_layer_norm_eps: layer_norm_tiny
-        The eps that is given stands under the root, beside the variance.
+        The given eps is added to the variance, under the root.
         给定的 eps 与方差相加，位于根号之内。
 
     test_rms_norm_eps: rms_norm_tiny
-        The eps that is given stands under the root, beside the mean square.
+        The given eps is added to the mean square, under the root.
         给定的 eps 与均方相加，位于根号之内。
     """)
 def _expect_eps(student: Student, case: Case) -> None:

@@ -38,7 +38,7 @@ def _expect_softmax(student: Student, case: Case) -> None:
 
 @cases("softmax_axes", "softmax_line", "softmax_thin")
 def test_softmax_axes(student: Student, case: Case) -> None:
-    """It works along the axis that it is told, counted from either end.
+    """It works along the axis that is given, counted from either end.
 
     沿指定的轴计算，轴可以从前数，也可以从后数。
     """

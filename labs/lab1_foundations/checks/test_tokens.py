@@ -30,9 +30,9 @@ PAIR = Text("a vocabulary and a list of merges", "词表与合并列表")
 
 @cases("merge_plain", "cut_plain")
 def test_pieces_runs(student: Student, case: Case) -> None:
-    """Both functions run and give lists; joined, nothing is lost.
+    """Both functions run and return lists, and nothing is lost.
 
-    两个函数都能运行，返回 list；拼接起来什么都没有丢失。
+    两个函数都能运行，返回 list，并且什么都不丢失。
     """
     if "pair" in case.values:
         tokens = [as_bytes(token) for token in case["tokens"]]
@@ -54,7 +54,7 @@ def test_pieces_runs(student: Student, case: Case) -> None:
 
 @cases("merge_plain", "merge_overlap")
 def test_pieces_merge(student: Student, case: Case) -> None:
-    """A pair is merged wherever it stands, from left to right, and nothing else is.
+    """A pair is merged wherever it occurs, from left to right, and nothing else is.
 
     从左到右合并所有出现的这一对，其余不变。
     """
@@ -69,11 +69,11 @@ def test_pieces_merge(student: Student, case: Case) -> None:
 
 @checks("""
     test_pieces_pattern: cut_plain cut_wide cut_lines
-        Words keep the space before them, numbers fall apart, nothing is left out.
+        Words keep the space before them, numbers are cut into digits, nothing is left out.
         单词带着前面的空格，数字逐位拆开，什么都不遗漏。
 
     test_pieces_special: cut_special
-        A special token is a piece of its own; of two that begin alike the longer one counts.
+        A special token is a piece of its own; of two that begin alike, the longer one wins.
         特殊 token 自成一个片段；开头相同时取更长的那个。
     """)
 def _expect_pieces(student: Student, case: Case) -> None:
@@ -84,7 +84,7 @@ def _expect_pieces(student: Student, case: Case) -> None:
 
 @cases("train_counts")
 def test_train_runs(student: Student, case: Case) -> None:
-    """It runs and gives a dict and a list, as many merges as there is room for.
+    """It runs and gives a dict and a list of as many merges as there is room for.
 
     能运行，返回一个 dict 与一个 list，合并的数量等于剩余的空间。
     """
@@ -104,15 +104,15 @@ def test_train_runs(student: Student, case: Case) -> None:
         每次合并出现次数最多的一对，从字节开始。
 
     test_train_overlap: train_overlap
-        Pairs are counted as they stand: overlapping ones, and never across pieces.
+        Overlapping pairs count; pairs across two pieces do not.
         按实际出现计数：重叠的也算，跨片段的不算。
 
     test_train_ties: train_ties
-        Of pairs that are as frequent, the one with the lowest ids is merged.
+        Of equally frequent pairs, the one with the lowest ids is merged.
         出现次数相同时，合并编号最小的一对。
 
     test_train_special: train_special train_none train_end
-        Special tokens are not learned from, and get the last ids; it ends where it has to.
+        Nothing is learned from special tokens, which get the last ids; training ends in time.
         特殊 token 不参与统计，编号排在最后；该停时停。
     """)
 def _expect_training(student: Student, case: Case) -> None:
@@ -145,7 +145,7 @@ def test_encode_runs(student: Student, case: Case) -> None:
         先做最早学到的合并，而不是取最长的 token 或最左边的一对。
 
     test_encode_pieces: encode_pieces encode_lines
-        No merge reaches across pieces, which the pattern cuts.
+        No merge reaches across the pieces that the pattern cuts.
         合并不跨越由 pattern 切出的片段。
 
     test_encode_special: encode_special
@@ -153,7 +153,7 @@ def test_encode_runs(student: Student, case: Case) -> None:
         特殊 token 是一个编号，永不拆开。
 
     test_encode_unseen: encode_unseen
-        What was never seen falls apart into bytes; nothing is changed or left out.
+        Text never seen before is split into bytes; nothing is changed or left out.
         没见过的内容拆成字节；不修改，也不遗漏。
     """)
 def _expect_ids(student: Student, case: Case) -> None:
@@ -182,7 +182,7 @@ def test_decode_runs(student: Student, case: Case) -> None:
         先拼接字节再解读；特殊 token 与空格保留。
 
     test_decode_invalid: decode_invalid
-        What is no UTF-8 becomes U+FFFD, and raises nothing.
+        What is not UTF-8 becomes U+FFFD, and no exception is raised.
         不是 UTF-8 的部分变成 U+FFFD，不抛出异常。
     """)
 def _expect_decoded(student: Student, case: Case) -> None:
@@ -192,7 +192,7 @@ def _expect_decoded(student: Student, case: Case) -> None:
 
 @cases("stream_plain")
 def test_stream_runs(student: Student, case: Case) -> None:
-    """It runs, and whole words come at once.
+    """It runs, and whole words come out at once.
 
     能运行，完整的单词立即输出。
     """
@@ -201,7 +201,7 @@ def test_stream_runs(student: Student, case: Case) -> None:
 
 @checks("""
     test_stream_whole: stream_bytes stream_spread
-        After every id, exactly the characters that are whole have come.
+        After every id, exactly the complete characters have come out.
         每来一个编号，恰好输出已经完整的字符。
     """)
 def _expect_stream(student: Student, case: Case) -> None:
@@ -218,7 +218,7 @@ def _expect_stream(student: Student, case: Case) -> None:
 
 @cases("stream_open", "stream_invalid", "stream_spread")
 def test_stream_rest(student: Student, case: Case) -> None:
-    """All that comes is the text of all ids, wherever it ends; streams share nothing.
+    """All output together is the text of all ids, wherever it ends; streams share nothing.
 
     全部输出拼起来等于全部编号的文本，即使停在字符中间；各个流互不影响。
     """
@@ -243,11 +243,11 @@ def test_stream_rest(student: Student, case: Case) -> None:
 @checks(
     """
     test_chat_turns: chat_turns chat_short
-        Every message stands between its markers, and nothing is added.
+        Every message is between its markers, and nothing is added.
         每条消息都在标记之间，不添加任何内容。
 
     test_chat_thoughts: chat_thoughts
-        What the assistant thought in earlier answers is left out.
+        The assistant's thinking in earlier answers is left out.
         省略助手在先前回答中的思考过程。
     """,
     False,
@@ -263,7 +263,7 @@ def _expect_chat(student: Student, case: Case, prompt: bool) -> None:
 
 @cases("chat_short", "chat_turns")
 def test_chat_prompt(student: Student, case: Case) -> None:
-    """The generation prompt begins the assistant's answer, where it is asked for.
+    """If asked for, the generation prompt begins the assistant's answer.
 
     需要时，在末尾加上生成提示，作为助手回答的开头。
     """

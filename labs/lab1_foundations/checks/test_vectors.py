@@ -23,7 +23,7 @@ IDS = Text("the ids", "编号")
 
 @cases("embedding_lookup")
 def test_embedding_lookup(student: Student, case: Case) -> None:
-    """It takes the rows that are asked for, of padding too, and no other row matters.
+    """It takes the rows that are asked for, also that of padding; no other row matters.
 
     取出所要的行（padding 也一样），其他行没有影响。
     """
@@ -43,7 +43,7 @@ def test_embedding_lookup(student: Student, case: Case) -> None:
 
 @cases("embedding_padding")
 def test_embedding_padding(student: Student, case: Case) -> None:
-    """The row of padding begins as zeros, no other one does, and it gets no gradient.
+    """The row of padding begins as zeros, as no other does, and gets no gradient.
 
     padding 行初始为零，其他行不为零；padding 行没有梯度。
     """
@@ -73,11 +73,11 @@ def test_embedding_padding(student: Student, case: Case) -> None:
 
 @checks("""
     test_positions_runs: positions_first
-        It runs: float32 [length, dim], and place 0 has sine 0 and cosine 1.
+        It runs: float32 [length, dim], and position 0 has sine 0 and cosine 1.
         能运行：float32 [length, dim]，位置 0 的正弦为 0，余弦为 1。
 
     test_positions_values: positions_table
-        Sines and cosines by turns, each pair slower than the one before.
+        Sines and cosines alternate, each pair slower than the one before.
         正弦与余弦交替，每一对都比前一对更慢。
     """)
 def _expect_positions(student: Student, case: Case) -> None:

@@ -54,7 +54,7 @@ def test_attention_loads(student: Student, case: Case) -> None:
         键全为零时，每个 token 对自己及之前的所有 token 取平均。
 
     test_attention_given_mask: attention_given_mask
-        A mask that is given decides alone who sees whom.
+        A given mask alone decides who sees whom.
         给定掩码时，由它单独决定谁能看到谁。
 
     test_attention_value_heads: attention_token_heads
@@ -145,7 +145,7 @@ def _expect_last_token(student: Student, case: Case) -> None:
 
 @cases("attention_spread_norms")
 def test_attention_norm_before_rope(student: Student, case: Case) -> None:
-    """With norm weights that differ from feature to feature, too, only distances matter.
+    """Even with norm weights that differ from feature to feature, only distances matter.
 
     归一化权重逐个特征不同时，也只有位置之间的距离有影响。
     """

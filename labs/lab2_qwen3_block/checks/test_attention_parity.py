@@ -52,14 +52,14 @@ def test_attention_positions(student: Student, case: Case) -> None:
 
     test_attention_checkpoint: attention_checkpoint
         The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
-        使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
+        使用微型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
 
     test_attention_long: attention_long
         400 tokens give the right numbers too.
         400 个 token 时数值同样正确。
 
     test_attention_eps: attention_tiny_inputs
-        rms_norm_eps of the config takes part in the QK-norm.
+        The QK-norm uses rms_norm_eps of the config.
         QK-norm 使用配置中的 rms_norm_eps。
     """)
 def _expect_parity(student: Student, case: Case) -> None:
@@ -129,7 +129,7 @@ def test_attention_pure(student: Student, case: Case) -> None:
 
 @cases("attention_core")
 def test_attention_batch(student: Student, case: Case) -> None:
-    """A row of a batch gives the same alone.
+    """A row of a batch gives the same result on its own.
 
     批次中的一行单独计算时结果相同。
     """

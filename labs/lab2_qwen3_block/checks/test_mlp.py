@@ -43,14 +43,14 @@ def _mlp(student: Student, case: Case, **changed: Tensor) -> Handle:
 
     test_mlp_checkpoint: mlp_checkpoint
         The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
-        使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
+        使用微型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
 
     test_mlp_activation: mlp_curve
         The activation of the gate is SiLU.
         门的激活函数是 SiLU。
 
     test_mlp_outlier: mlp_outlier
-        Ordinary tokens are right beside a huge one.
+        Ordinary tokens are right next to a huge one.
         有一个极大的 token 时，其余 token 仍然正确。
     """)
 def _expect_parity(student: Student, case: Case) -> None:
@@ -154,9 +154,9 @@ def test_count_runs(student: Student, case: Case) -> None:
 
 @cases("accounting", "accounting_twin")
 def test_count_matrices(student: Student, case: Case) -> None:
-    """Embedding, attention and MLP are counted right.
+    """Embedding, attention and MLP are counted correctly.
 
-    嵌入、注意力与 MLP 的参数量正确。
+    词嵌入、注意力与 MLP 的参数量正确。
     """
     _expect_counts(student, case, ("embedding", "attention", "mlp"))
 
@@ -165,16 +165,16 @@ def test_count_matrices(student: Student, case: Case) -> None:
 def test_count_norms(student: Student, case: Case) -> None:
     """All norms are counted, q_norm and k_norm once per layer.
 
-    计入所有归一化层，q_norm 与 k_norm 每层各一次。
+    计入所有归一化，q_norm 与 k_norm 每层各一次。
     """
     _expect_counts(student, case, ("norm",))
 
 
 @cases("accounting_twin")
 def test_count_head(student: Student, case: Case) -> None:
-    """A tied head counts nothing, an untied one counts in full.
+    """A tied head counts as nothing, an untied one in full.
 
-    共享权重的输出层计 0，不共享则全部计入。
+    共享的输出头计 0，不共享则全部计入。
     """
     _expect_counts(student, case, ("lm_head",))
 

@@ -129,7 +129,7 @@ def test_rotary_halves(student: Student, case: Case) -> None:
 
 @cases("tables_far")
 def test_rotary_far(student: Student, case: Case) -> None:
-    """Positions far away keep their precision (angles in float32).
+    """Large positions keep their precision (angles in float32).
 
     位置很大时仍保持精度（角度用 float32 计算）。
     """
@@ -139,7 +139,7 @@ def test_rotary_far(student: Student, case: Case) -> None:
 
 @cases("tables_two")
 def test_rotary_two_models(student: Student, case: Case) -> None:
-    """Two models of different theta in one process do not disturb each other.
+    """Two models with different theta in one process do not affect each other.
 
     同一进程中两个 theta 不同的模型互不干扰。
     """
@@ -234,7 +234,7 @@ def test_apply_rotary_dtype(student: Student, case: Case) -> None:
 
 @cases("rotation")
 def test_apply_rotary_batched(student: Student, case: Case) -> None:
-    """Tables of [B, T, head_dim] turn each row by its own positions.
+    """Tables of [B, T, head_dim] rotate each row by its own positions.
 
     表为 [B, T, head_dim] 时，每一行按自己的位置旋转。
     """

@@ -69,7 +69,7 @@ def test_attention_loads(student: Student, case: Case) -> None:
         键全为零时，每个 token 对自己及之前的所有 token 取平均。
 
     test_attention_given_mask: attention_given_mask
-        A mask that is given decides alone who sees whom.
+        A given mask alone decides who sees whom.
         给定掩码时，由它单独决定谁能看到谁。
 
     test_attention_value_heads: attention_token_heads
@@ -81,7 +81,7 @@ def test_attention_loads(student: Student, case: Case) -> None:
         数值与 Hugging Face 一致。
 
     test_attention_eps: attention_tiny_inputs
-        norm_eps takes part in the QK-norm.
+        The QK-norm uses norm_eps.
         QK-norm 使用 norm_eps。
     """)
 def _expect_parity(student: Student, case: Case) -> None:
@@ -159,7 +159,7 @@ def test_attention_k_norm(student: Student, case: Case) -> None:
 
 @checks("""
     test_attention_norm_weights: attention_unrotated
-        With a table of ones (no turn), norms, scale and softmax give the right numbers.
+        With a table of ones (no rotation), norms, scale and softmax give the right numbers.
         表的值全为 1（不旋转）时，归一化、缩放与 softmax 的数值正确。
 
     test_attention_rotation: attention_rotated
@@ -172,7 +172,7 @@ def _expect_last_token(student: Student, case: Case) -> None:
 
 @cases("attention_spread_norms")
 def test_attention_norm_before_rope(student: Student, case: Case) -> None:
-    """With norm weights that differ from feature to feature, too, only distances matter.
+    """Even with norm weights that differ from feature to feature, only distances matter.
 
     归一化权重逐个特征不同时，也只有位置之间的距离有影响。
     """
@@ -246,7 +246,7 @@ def test_attention_pure(student: Student, case: Case) -> None:
 
 @cases("attention_core")
 def test_attention_batch(student: Student, case: Case) -> None:
-    """A row of a batch gives the same alone.
+    """A row of a batch gives the same result on its own.
 
     批次中的一行单独计算时结果相同。
     """

@@ -103,7 +103,7 @@ def test_cache_steps(student: Student, case: Case) -> None:
 
 @cases("cache_rewinds")
 def test_cache_rewinds(student: Student, case: Case) -> None:
-    """start_pos may go back: what stood there and later is replaced.
+    """start_pos may go back: whatever was there and after it is replaced.
 
     start_pos 可以回退：该位置及之后的内容被替换。
     """
@@ -115,7 +115,7 @@ def test_cache_rewinds(student: Student, case: Case) -> None:
 
 @cases("keys_and_values")
 def test_cache_full(student: Student, case: Case) -> None:
-    """max_len tokens fit; one more raises a ValueError whose text gives that number.
+    """Exactly max_len tokens fit; one more raises a ValueError that gives that number.
 
     恰好放得下 max_len 个 token；再多一个就抛出写明该数值的 ValueError。
     """
@@ -180,7 +180,7 @@ def test_cache_gap(student: Student, case: Case) -> None:
 
 @cases("keys_and_values")
 def test_cache_reset(student: Student, case: Case) -> None:
-    """After reset another sequence begins, and nothing of the first one comes back.
+    """After reset a new sequence begins, and nothing of the first one comes back.
 
     reset 之后开始新序列，前一序列的内容不再出现。
     """
@@ -195,7 +195,7 @@ def test_cache_reset(student: Student, case: Case) -> None:
 
 @cases("keys_and_values")
 def test_cache_reset_empties(student: Student, case: Case) -> None:
-    """After reset the cache is empty: only start_pos 0 is taken.
+    """After reset the cache is empty: only start_pos 0 is accepted.
 
     reset 之后缓存为空：只接受 start_pos 0。
     """
@@ -212,7 +212,7 @@ def test_cache_reset_empties(student: Student, case: Case) -> None:
 
 @cases("cache_two")
 def test_cache_two(student: Student, case: Case) -> None:
-    """Two caches, as two layers have them, do not disturb each other.
+    """Two caches, one per layer, do not affect each other.
 
     两个缓存（如两层各一个）互不干扰。
     """
@@ -238,7 +238,7 @@ def test_cache_dtype(student: Student, case: Case) -> None:
 
 @cases("keys_and_values")
 def test_cache_pure(student: Student, case: Case) -> None:
-    """It leaves k and v that it is given alone.
+    """It does not change the k and v that it is given.
 
     不修改传入的 k 与 v。
     """

@@ -63,7 +63,7 @@ def _expect_pieces(student: Student, case: Case, pieces: list[int]) -> None:
 
     test_decoding_checkpoint: decoding_checkpoint
         The weights of the tiny Qwen3 checkpoint give the numbers of Hugging Face.
-        使用小型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
+        使用微型 Qwen3 检查点的权重，数值与 Hugging Face 一致。
     """)
 def _expect_decoded(student: Student, case: Case, **options: object) -> None:
     """In pieces near the reference, with the mask of the case if it has one."""
@@ -206,7 +206,7 @@ def test_decoding_bytes(student: Student, case: Case) -> None:
 
 @cases("attention_bfloat16")
 def test_decoding_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out, the cache in between as well.
+    """bfloat16 in, bfloat16 in the cache, bfloat16 out.
 
     输入 bfloat16，缓存 bfloat16，输出 bfloat16。
     """
@@ -220,7 +220,7 @@ def test_decoding_bfloat16(student: Student, case: Case) -> None:
 
 @cases("whole")
 def test_decoding_whole(student: Student, case: Case) -> None:
-    """Your table, your rows, your cache and attention: weights of Hugging Face, its numbers.
+    """With weights of Hugging Face, your table, rows, cache and attention give its numbers.
 
     用你自己的表、行重排、缓存与注意力：载入 Hugging Face 的权重，得到同样的数值。
     """

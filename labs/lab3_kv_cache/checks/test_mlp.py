@@ -34,11 +34,11 @@ NAMES = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
         能运行，并把 dim 的 8/3 向上取整到倍数。
 
     test_size_exact: sizes_exact
-        A size that is a multiple once it is rounded down stays.
+        A size that is a multiple after rounding down stays as it is.
         向下取整后已是倍数的大小保持不变。
 
     test_size_multiplier: sizes_multiplied
-        The multiplier counts before the rounding up.
+        The multiplier is applied before rounding up.
         乘数在向上取整之前起作用。
     """)
 def _expect_sizes(student: Student, case: Case) -> None:
@@ -197,7 +197,7 @@ def test_convert_others(student: Student, case: Case) -> None:
 
 @cases("converting")
 def test_convert_pure(student: Student, case: Case) -> None:
-    """It leaves the state dict that it is given alone.
+    """It does not change the state dict that it is given.
 
     不修改传入的 state_dict。
     """
@@ -258,7 +258,7 @@ def test_flops_attention(student: Student, case: Case) -> None:
 def test_flops_prefill(student: Student, case: Case) -> None:
     """All layers count, and the head once.
 
-    计入所有层，输出层只计一次。
+    计入所有层，输出头只计一次。
     """
     asked = [
         (model["name"], tokens, wanted, student.call("mlp.prefill_flops", given, tokens))

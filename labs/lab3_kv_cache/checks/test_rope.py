@@ -69,7 +69,7 @@ def test_freqs_runs(student: Student, case: Case) -> None:
         表中的角度正确。
 
     test_freqs_theta: freqs_theta
-        theta and head_dim are those that are asked for.
+        theta and head_dim are taken from the arguments.
         theta 与 head_dim 取自参数。
     """)
 def _expect_table(student: Student, case: Case, limit: Limit | None = None) -> None:
@@ -80,7 +80,7 @@ def _expect_table(student: Student, case: Case, limit: Limit | None = None) -> N
 
 @cases("freqs")
 def test_freqs_unit(student: Student, case: Case) -> None:
-    """Every number has length 1, and position 0 is 1: no turn.
+    """Every number has length 1, and position 0 is 1: no rotation.
 
     每个数的模为 1，位置 0 的值为 1，即不旋转。
     """
@@ -93,7 +93,7 @@ def test_freqs_unit(student: Student, case: Case) -> None:
 
 @cases("freqs_far")
 def test_freqs_far(student: Student, case: Case) -> None:
-    """Positions far away keep their precision (angles in float32).
+    """Large positions keep their precision (angles in float32).
 
     位置很大时仍保持精度（角度用 float32 计算）。
     """
@@ -209,7 +209,7 @@ def test_permute_runs(student: Student, case: Case) -> None:
         每个头的第 j 行与第 j + head_dim/2 行变为第 2j 行与第 2j + 1 行。
 
     test_permute_norm: permuting_norm
-        The weight of a norm, [head_dim], is carried over as well.
+        The weight of a norm, [head_dim], can be permuted as well.
         归一化的权重 [head_dim] 同样可以重排。
     """)
 def _expect_permuted(student: Student, case: Case) -> None:
@@ -218,7 +218,7 @@ def _expect_permuted(student: Student, case: Case) -> None:
 
 @cases("permuting")
 def test_permute_pure(student: Student, case: Case) -> None:
-    """It leaves the weight that it is given alone.
+    """It does not change the weight that it is given.
 
     不修改传入的权重。
     """

@@ -39,7 +39,7 @@ def _generated(student: Student, model: Handle, case: Case, **given: Any) -> Res
 
 @checks("""
     test_generate_greedy: generate_greedy
-        The likeliest token follows, again and again.
+        Every step adds the most likely token.
         每一步接上最可能的 token。
 
     test_generate_padded: generate_padded
@@ -124,7 +124,7 @@ def _expect_shares(student: Student, case: Case) -> None:
 
 @cases("generate_sampled")
 def test_generate_generator(student: Student, case: Case) -> None:
-    """The generator reaches the choice: equal seeds, equal texts.
+    """The generator reaches the choice: same seed, same text.
 
     generator 用于选择 token：种子相同，文本相同。
     """

@@ -26,7 +26,7 @@ INPUT = Text("hidden_states", "hidden_states")
 
 @checks("""
     test_layer_residual: layer_silent
-        With two silent parts the input comes out as it went in.
+        If both parts output zeros, the input comes out unchanged.
         两个部分都输出零时，输入原样输出。
 
     test_layer_attention_branch: layer_attention

@@ -30,7 +30,7 @@ def _loaded(student: Student, case: Case, *dtype: Dtype) -> Handle:
         单个文件，共享的输出头没有自己的张量。
 
     test_load_repeated: load_repeated
-        A tied head that is stored once more is no error.
+        A tied head that is stored a second time is not an error.
         共享的输出头另存了一份，也不算错误。
 
     test_load_sharded: load_sharded
@@ -74,7 +74,7 @@ def test_load_bfloat16(student: Student, case: Case) -> None:
 
 @cases("load_tied")
 def test_load_dtype(student: Student, case: Case) -> None:
-    """bfloat16 is asked for: all parameters are, the head is still tied, the mode is eval().
+    """If bfloat16 is asked for, all parameters are; the head is still tied; the mode is eval().
 
     要求 bfloat16：所有参数均为 bfloat16，输出头仍然共享，模型处于 eval() 模式。
     """
@@ -119,9 +119,9 @@ def test_load_missing(student: Student, case: Case) -> None:
 
 @cases("load_missing_head")
 def test_load_missing_head(student: Student, case: Case) -> None:
-    """A head that is not tied has to be in the files: the embedding is no stand-in for it.
+    """A head that is not tied has to be in the files: the embedding cannot replace it.
 
-    不共享的输出头必须在文件中：嵌入不能代替它。
+    不共享的输出头必须在文件中：词嵌入不能代替它。
     """
     why = Text(
         "this folder's head is not tied to the embedding.", "该文件夹的输出头并不与嵌入共享。"

@@ -64,7 +64,7 @@ def test_mask_runs(student: Student, case: Case) -> None:
 
 @cases("masks_left")
 def test_mask_dtype(student: Student, case: Case) -> None:
-    """bfloat16 is asked for: bfloat16, and its own least number.
+    """If bfloat16 is asked for, it is bfloat16, with its own least number.
 
     要求 bfloat16：结果为 bfloat16，使用它自己的最小数。
     """
@@ -98,7 +98,7 @@ def test_positions_runs(student: Student, case: Case) -> None:
         填充之后的第一个 token 是 0 号，没有负数。
 
     test_positions_cached: masks_cached
-        After a cache counting goes on: the last query_len positions.
+        With a cache, counting goes on: the last query_len positions.
         有缓存时继续计数：取最后 query_len 个位置。
     """)
 def _expect_positions(student: Student, case: Case) -> None:

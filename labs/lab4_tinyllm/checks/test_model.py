@@ -42,7 +42,7 @@ COUNT = "labs.given.standin.parameter_count"
         有填充的各行：填充被屏蔽，也不计入位置。
 
     test_model_positions: model_positions
-        Positions that are given are taken.
+        Given positions are used.
         使用传入的位置。
     """)
 def _expect_states(student: Student, case: Case) -> None:
@@ -54,12 +54,12 @@ def _expect_states(student: Student, case: Case) -> None:
 
 @checks("""
     test_lm_untied: lm_untied
-        Logits of a head of its own.
-        独立输出头的 logits。
+        The logits of an untied head are right.
+        不共享输出头时，logits 正确。
 
     test_lm_tied: lm_tied
-        Logits of a tied head.
-        共享输出头的 logits。
+        The logits of a tied head are right.
+        共享输出头时，logits 正确。
     """)
 def _expect_logits(student: Student, case: Case) -> None:
     given = {"attention_mask": case["keep"]} if "keep" in case.tensors else {}
@@ -106,7 +106,7 @@ def test_model_hidden_states(student: Student, case: Case) -> None:
 
 @checks("""
     test_model_cache: model_pieces
-        In pieces with a cache as all at once: positions go on, every layer keeps its own.
+        Pieces with a cache give the same as all at once: positions go on, layers stay apart.
         用缓存分段输入与一次输入结果相同：位置继续计数，每层各存各的。
 
     test_model_cache_padded: model_padded

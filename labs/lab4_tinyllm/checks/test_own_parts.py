@@ -70,7 +70,7 @@ def _pieces(
 
 @checks("""
     test_past_pieces: own_attention
-        Masks and positions given: in pieces as at once.
+        With masks and positions given, pieces give the same as all at once.
         给定掩码与位置时，分段输入与一次输入结果相同。
 
     test_past_padded: own_attention_padded
@@ -140,7 +140,7 @@ def test_past_runs(student: Student, case: Case) -> None:
 
 @cases("own_attention")
 def test_past_positions(student: Student, case: Case) -> None:
-    """Without positions they are counted on from what the cache holds.
+    """Without positions, counting goes on from what the cache holds.
 
     没有给定位置时，从缓存中已有的 token 数继续计数。
     """
@@ -217,7 +217,7 @@ def test_past_two(student: Student, case: Case) -> None:
 
 @cases("whole_untied")
 def test_whole_logits(student: Student, case: Case) -> None:
-    """Your model from your parts: logits of Hugging Face, all at once and in pieces.
+    """Your model of your own parts has Hugging Face's logits, at once and in pieces.
 
     由自己的部件组成的模型：一次输入与分段输入的 logits 均与 Hugging Face 一致。
     """

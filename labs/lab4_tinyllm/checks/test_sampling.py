@@ -43,19 +43,19 @@ def _drawn(student: Student, case: Case, **given: Any) -> Result:
 
 @checks("""
     test_sample_temperature: sample_plain sample_temperature
-        Tokens come as often as softmax(logits / temperature) says.
+        Tokens come out as often as softmax(logits / temperature) says.
         各 token 出现的比例符合 softmax(logits / temperature)。
 
     test_sample_top_k: sample_top_k sample_top_k_all
-        Only the k likeliest come, all if k is larger than the vocabulary.
+        Only the k most likely tokens come out; all do if k exceeds the vocabulary.
         只出现最可能的 k 个；k 大于词表时全部保留。
 
     test_sample_top_p: sample_top_p
-        Only the likeliest come: as few as reach top_p together.
+        Only the most likely tokens come out: as few as reach top_p together.
         只出现最可能的几个：合计达到 top_p 的最少个数。
 
     test_sample_top_p_small: sample_top_p_small
-        However small top_p is, the likeliest token stays.
+        However small top_p is, the most likely token stays.
         无论 top_p 多小，最可能的 token 都会保留。
 
     test_sample_order: sample_warm_top_p sample_top_k_top_p
@@ -79,7 +79,7 @@ def test_sample_runs(student: Student, case: Case) -> None:
 
 @cases("sample_greedy")
 def test_sample_greedy(student: Student, case: Case) -> None:
-    """Temperature 0 takes the likeliest token.
+    """Temperature 0 takes the most likely token.
 
     温度为 0 时取最可能的 token。
     """
@@ -103,7 +103,7 @@ def test_sample_rows(student: Student, case: Case) -> None:
 
 @cases("sample_plain")
 def test_sample_generator(student: Student, case: Case) -> None:
-    """Chance comes from the generator that is given: equal seeds, equal tokens.
+    """Randomness comes from the given generator: same seed, same tokens.
 
     随机性来自传入的 generator：种子相同，结果相同。
     """

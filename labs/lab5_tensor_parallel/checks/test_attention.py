@@ -77,7 +77,7 @@ def test_attention_loads(student: Student, case: Case) -> None:
         数值与 Hugging Face 一致。
 
     test_attention_eps: attention_tiny
-        rms_norm_eps takes part in the norm of q and k.
+        The norm of q and k uses rms_norm_eps.
         q 与 k 的归一化使用 rms_norm_eps。
     """)
 def _expect_parity(student: Student, case: Case) -> None:
@@ -167,8 +167,8 @@ def test_attention_pure(student: Student, case: Case) -> None:
         2 个与 4 个 rank 时，每个 rank 的数值都与 Hugging Face 一致。
 
     test_attention_shared: attention_shared
-        So do 4 ranks that share 2 kv heads.
-        4 个 rank 共用 2 个键值头时也是如此。
+        4 ranks that share 2 kv heads give the numbers of Hugging Face, too.
+        4 个 rank 共用 2 个键值头时，数值也与 Hugging Face 一致。
     """)
 def _expect_on_ranks(student: Student, case: Case) -> None:
     for world in worlds(case):
@@ -192,7 +192,7 @@ def test_attention_collectives(student: Student, case: Case) -> None:
 
 @cases("attention_core")
 def test_attention_rotary(student: Student, case: Case) -> None:
-    """A rotation that is handed in takes the place of rotate.
+    """A rotation that is passed in replaces rotate.
 
     传入的旋转会代替 rotate。
     """

@@ -100,7 +100,7 @@ def test_model_loads(student: Student, case: Case) -> None:
 
 @cases("model_core")
 def test_model_layers(student: Student, case: Case) -> None:
-    """Without layers, behind one, two, and all: the residual goes through into the last norm.
+    """Without layers, after one, two and all, the residual reaches the last norm.
 
     没有层、经过一层、两层直到全部：residual 依次穿过每一层，进入最后的归一化。
     """
@@ -130,7 +130,7 @@ def _last(case: Case) -> Tensor:
 
 @cases("lm_untied")
 def test_lm_runs(student: Student, case: Case) -> None:
-    """It is made, and there is an embedding in it.
+    """It can be built, and it contains an embedding.
 
     模型能够创建，其中有词嵌入。
     """
@@ -195,7 +195,7 @@ def _ordered(case: Case) -> dict[str, Tensor]:
         整个检查点：每个张量进入对应的参数，打包参数的每一部分都在应在的位置。
 
     test_checkpoint_repeated: checkpoint_repeated
-        A tied head that is stored all the same is passed over.
+        A tied head that is stored anyway is skipped.
         共享的输出头在文件中另有一份时，跳过它。
     """)
 def _expect_loaded(student: Student, case: Case) -> None:
@@ -231,8 +231,8 @@ def test_checkpoint_unknown(student: Student, case: Case) -> None:
         没有张量填充的参数应引发 ValueError，并给出其名称。
 
     test_checkpoint_part: checkpoint_without_part
-        So does a packed parameter of which a part is absent.
-        打包参数缺少其中一部分时也是如此。
+        A packed parameter of which a part is missing raises ValueError, too.
+        打包参数缺少其中一部分时，也应引发 ValueError。
     """)
 def _expect_refused(student: Student, case: Case) -> None:
     absent = sorted(set(case.group("want.")) - set(case.group("hf.")))
@@ -268,12 +268,12 @@ def _whole(group: Group, case: Case) -> RankHandle:
         你的整个模型在 1、2、4 个 rank 上的隐藏状态与 logits 都与 Hugging Face 一致。
 
     test_engine_scaled: engine_scaled
-        So are those of a model with rope_scaling.
-        带 rope_scaling 的模型也是如此。
+        With rope_scaling, too, states and logits are those of Hugging Face.
+        带 rope_scaling 时，隐藏状态与 logits 也与 Hugging Face 一致。
 
     test_engine_checkpoint: engine_checkpoint
-        So are those of the trained checkpoint, with heads of zeros where ranks need them.
-        训练好的检查点也是如此；rank 需要时补上全零的头。
+        The trained checkpoint gives Hugging Face's numbers, with heads of zeros where needed.
+        训练好的检查点也与 Hugging Face 一致；rank 需要时补上全零的头。
     """)
 def _expect_engine(student: Student, case: Case) -> None:
     for world in case["ranks"]:

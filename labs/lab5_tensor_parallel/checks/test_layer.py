@@ -50,7 +50,7 @@ def test_norm_runs(student: Student, case: Case) -> None:
 
 @cases("norm")
 def test_norm_first(student: Student, case: Case) -> None:
-    """Without a residual x itself is normed, and handed on.
+    """Without a residual, x itself is normed, and passed on.
 
     没有 residual 时，对 x 本身归一化，并把 x 传下去。
     """
@@ -75,7 +75,7 @@ def _expect_normed(student: Student, case: Case) -> None:
 
 @cases("norm")
 def test_norm_hands_on(student: Student, case: Case) -> None:
-    """What is handed on is the sum, not normed.
+    """What is passed on is the sum, not normed.
 
     传下去的是和本身，没有归一化。
     """
@@ -162,9 +162,9 @@ def _two(student: Student, case: Case) -> Result:
 
 @cases("layers")
 def test_layer_second(student: Student, case: Case) -> None:
-    """So they do behind a second layer, which is given both.
+    """After a second layer, which is given both, they do so, too.
 
-    第二层接收这两个输出，其结果同样如此。
+    第二层接收这两个输出，它的两个输出之和同样正确。
     """
     what = Text("hidden_states + residual of the second layer", "第二层的 hidden_states + residual")
     expect_close(_added(_pair(_two(student, case), case)), case["last"], case, what)
@@ -172,7 +172,7 @@ def test_layer_second(student: Student, case: Case) -> None:
 
 @cases("layers")
 def test_layer_norm(student: Student, case: Case) -> None:
-    """Two layers and your norm behind them: the sum is made in the norm.
+    """Two layers and your norm after them: the sum is taken in the norm.
 
     两层之后接上你的归一化：求和在归一化中完成。
     """

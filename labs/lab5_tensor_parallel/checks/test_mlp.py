@@ -115,9 +115,9 @@ def test_mlp_runs(student: Student, case: Case) -> None:
 
 @cases("mlp_standing")
 def test_mlp_parts(student: Student, case: Case) -> None:
-    """On one rank, with a stand-in for down_proj, the numbers are right.
+    """On one rank, with a substitute for down_proj, the numbers are right.
 
-    只有一个 rank、down_proj 由替身代替时，数值正确。
+    只有一个 rank、用别的函数代替 down_proj 时，数值正确。
     """
     hidden, inner = case["sizes"]
     down = student.new(STANDING, hidden, inner)
@@ -133,7 +133,7 @@ def _mlp_on_ranks(group: Group, case: Case, down: str) -> RankHandle:
 
 @cases("mlp_standing")
 def test_mlp_shards(student: Student, case: Case) -> None:
-    """What the ranks compute from their shares adds up to the whole.
+    """The results that the ranks compute from their shares add up to the whole.
 
     各 rank 用自己那份算出的结果之和等于整体。
     """

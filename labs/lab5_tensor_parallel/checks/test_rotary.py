@@ -39,15 +39,15 @@ def _frequencies(student: Student, case: Case) -> Tensor:
 def test_yarn_runs(student: Student, case: Case) -> None:
     """It gives one float32 frequency per pair, [head_dim / 2].
 
-    每一对分量一个 float32 频率，形状为 [head_dim / 2]。
+    每一对一个 float32 频率，形状为 [head_dim / 2]。
     """
     _frequencies(student, case)
 
 
 @checks("""
     test_yarn_values: yarn yarn_betas
-        Fast pairs keep their frequency, slow ones turn factor times less, a line lies between.
-        快的分量保持频率，慢的除以 factor，中间按直线过渡。
+        Fast pairs keep their frequency, slow ones are divided by factor, with a line between.
+        快的对保持频率，慢的对除以 factor，中间按直线过渡。
 
     test_yarn_short: yarn_short
         With a short original context the line begins at the first pair.
@@ -68,7 +68,7 @@ def _rotary(student: Student, case: Case) -> Handle:
 
 @cases("rotary_plain")
 def test_rotary_runs(student: Student, case: Case) -> None:
-    """It keeps shape and dtype, and holds nothing that a checkpoint would have to.
+    """It keeps shape and dtype, and has nothing that a checkpoint would have to provide.
 
     保持形状与数据类型，且不含任何需要检查点提供的内容。
     """
@@ -101,9 +101,9 @@ def _expect_scores(student: Student, case: Case) -> None:
 
 @cases("rotary_scaled", "rotary_factor")
 def test_rotary_lengths(student: Student, case: Case) -> None:
-    """Every head grows by the attention factor, that of the file or the one that follows.
+    """Every head is scaled by the attention factor: the file's, or the one that follows.
 
-    每个头都按注意力因子伸长：文件中给出的，或由 factor 推出的。
+    每个头都乘以注意力因子：文件中给出的，或由 factor 推出的。
     """
     result = _rotary(student, case)(case["q"], case["positions"])
     got = expect_shape(result, case["q"].shape, case).array.astype(np.float64)
@@ -126,7 +126,7 @@ def test_rotary_bfloat16(student: Student, case: Case) -> None:
 
 @cases("rotary_scaled")
 def test_rotary_unknown(student: Student, case: Case) -> None:
-    """A rope_type that is not known raises ValueError with its name.
+    """An unknown rope_type raises ValueError with its name.
 
     不认识的 rope_type 应引发 ValueError，并给出其名称。
     """

@@ -170,7 +170,7 @@ def test_lm_head_parity(student: Student, case: Case) -> None:
 
 @cases("lm_head")
 def test_lm_head_ranks(student: Student, case: Case) -> None:
-    """On 2 and 4 ranks every rank has all scores, and none of an id that there is not.
+    """On 2 and 4 ranks every rank has all scores, and none for ids that do not exist.
 
     在 2 个与 4 个 rank 上，每个 rank 都得到全部分数，且没有不存在的编号的分数。
     """

@@ -71,7 +71,7 @@ def _expect_parity(student: Student, case: Case) -> None:
 
 @cases("experts_core")
 def test_experts_alone(student: Student, case: Case) -> None:
-    """A token gives the same alone, whatever the others choose.
+    """A token gives the same result on its own, whatever the others choose.
 
     一个 token 单独计算时结果相同，与其他 token 的选择无关。
     """

@@ -48,7 +48,7 @@ def test_flash_runs(student: Student, case: Case) -> None:
 
     test_flash_mask: flash_even_mask
         With as many queries as keys, query i averages values 0 to i.
-        查询与键一样多时，查询 i 对 value 0 到 i 取平均。
+        查询与键一样多时，查询 i 对第 0 到 i 个值取平均。
 
     test_flash_offset: flash_offset
         With more keys than queries, the last query sees all keys.
@@ -72,7 +72,7 @@ def _expect_parity(student: Student, case: Case) -> None:
 
 @cases("flash_tiles", "flash_rising", "flash_falling")
 def test_flash_tiles(student: Student, case: Case) -> None:
-    """Cut into tiles it gives what it gives in one.
+    """Many tiles give the same result as one.
 
     分块计算与不分块的结果相同。
     """
@@ -102,7 +102,7 @@ def test_flash_block_sizes(student: Student, case: Case) -> None:
 
 @cases("flash_causal")
 def test_flash_future(student: Student, case: Case) -> None:
-    """Causally, no output depends on a key or value behind it.
+    """With causal=True, no output depends on a later key or value.
 
     因果时，输出不依赖其后的键与值。
     """
@@ -183,7 +183,7 @@ def test_flash_pure(student: Student, case: Case) -> None:
 
 @cases("flash_causal")
 def test_flash_batch(student: Student, case: Case) -> None:
-    """A row of a batch gives the same alone.
+    """A row of a batch gives the same result on its own.
 
     批次中的一行单独计算时结果相同。
     """
@@ -196,7 +196,7 @@ def test_flash_batch(student: Student, case: Case) -> None:
 
 @cases("flash_causal")
 def test_flash_strides(student: Student, case: Case) -> None:
-    """Inputs need not be contiguous: heads that were transposed are taken as they are.
+    """Inputs need not be contiguous: transposed heads work as they are.
 
     输入不必是连续存储的：转置得到的各头也可以直接使用。
     """

@@ -80,7 +80,7 @@ def test_flash_growth(student: Student, case: Case) -> None:
 
 @cases("flash_skips")
 def test_flash_skips(student: Student, case: Case) -> None:
-    """Causally, tiles that no query sees are not computed.
+    """With causal=True, tiles that no query sees are not computed.
 
     因果时，不计算没有查询能看到的块。
     """

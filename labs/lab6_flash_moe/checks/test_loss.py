@@ -36,7 +36,7 @@ def test_loss_runs(student: Student, case: Case) -> None:
 
 @checks("""
     test_loss_balanced: loss_balanced
-        Where all experts are used alike, it is top_k.
+        If all experts are used equally, it is top_k.
         所有专家使用均衡时，损失等于 top_k。
 
     test_loss_parity: loss_one_layer
@@ -57,7 +57,7 @@ def _expect_loss(student: Student, case: Case) -> None:
 
 @cases("loss_one_layer")
 def test_loss_gradient(student: Student, case: Case) -> None:
-    """It can be trained with: its gradient goes through the probabilities.
+    """It can be used for training: its gradient goes through the probabilities.
 
     可以用来训练：梯度经过概率传回。
     """

@@ -46,7 +46,7 @@ def _parts(value: Any, case: Case) -> tuple[Tensor, Tensor]:
 
 @checks("""
     test_online_rising: scores_rising
-        A new maximum makes what was summed up before smaller.
+        A new maximum makes the sum so far smaller.
         出现新的最大值时，之前累加的和随之缩小。
 
     test_online_falling: scores_falling
@@ -103,7 +103,7 @@ def _expect_total(student: Student, case: Case) -> None:
 
 @cases("scores_hidden")
 def test_online_hidden(student: Student, case: Case) -> None:
-    """Scores of -inf count nothing, even where a block, or a row, has no others.
+    """Scores of -inf count as nothing, even where a block, or a row, has no others.
 
     值为 -inf 的分数不计入，即使一块或一行中全是 -inf。
     """

@@ -54,7 +54,7 @@ def test_moe_parity(student: Student, case: Case) -> None:
 
 @cases("moe_plain")
 def test_moe_batch(student: Student, case: Case) -> None:
-    """A sequence of a batch gives the same alone.
+    """A sequence of a batch gives the same result on its own.
 
     批次中的一个序列单独计算时结果相同。
     """
@@ -67,7 +67,7 @@ def test_moe_batch(student: Student, case: Case) -> None:
 
 @cases("moe_plain")
 def test_moe_pure(student: Student, case: Case) -> None:
-    """It leaves its input alone, which need not be contiguous, and gives the same again.
+    """It does not change its input, which need not be contiguous; calls repeat.
 
     不修改输入（输入不必是连续存储的），相同的调用得到相同的结果。
     """

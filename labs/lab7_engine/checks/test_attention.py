@@ -84,11 +84,11 @@ def test_attention_runs(student: Student, case: Case) -> None:
         并排的完整提示与 Hugging Face 逐个计算一致。
 
     test_attention_calls: attention_calls
-        Chunks of prompts beside texts that grow give the same as whole texts.
+        Chunks of prompts next to growing texts give the same as whole texts.
         分段的提示与逐步增长的文本一起计算，结果与完整文本相同。
 
     test_attention_positions: attention_placed
-        Queries and keys are rotated by the positions that are given.
+        Queries and keys are rotated by the given positions.
         查询与键按给定的位置旋转。
 
     test_attention_bfloat16: attention_bfloat16

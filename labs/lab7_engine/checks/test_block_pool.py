@@ -141,7 +141,7 @@ def test_pool_shares(student: Student, case: Case) -> None:
 
 @cases("pool")
 def test_pool_refuses(student: Student, case: Case) -> None:
-    """To free or share a block that nobody owns is a ValueError, and changes nothing.
+    """Freeing or sharing a block that nobody owns is a ValueError, and changes nothing.
 
     释放或共享没有所有者的块会抛出 ValueError，且不改变任何状态。
     """

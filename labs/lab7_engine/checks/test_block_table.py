@@ -60,7 +60,7 @@ def _expect_pieces(student: Student, case: Case) -> None:
 
 @cases("table_two")
 def test_table_two(student: Student, case: Case) -> None:
-    """Two tables of one pool do not disturb each other.
+    """Two tables of one pool do not affect each other.
 
     同一个池中的两个表互不干扰。
     """
@@ -80,7 +80,7 @@ def test_table_two(student: Student, case: Case) -> None:
 
 @cases("table_full")
 def test_table_full(student: Student, case: Case) -> None:
-    """Where blocks do not suffice, OutOfBlocks leaves everything as it was.
+    """With too few blocks, OutOfBlocks is raised and everything stays as it was.
 
     块不够时抛出 OutOfBlocks，一切保持原样。
     """
@@ -104,7 +104,7 @@ def test_table_full(student: Student, case: Case) -> None:
 
 @cases("fork_no_room")
 def test_fork_no_room(student: Student, case: Case) -> None:
-    """A copy that fits is not made where the tokens behind it do not fit.
+    """A copy that fits is not made if the tokens after it do not fit.
 
     复制放得下、后面的 token 放不下时，也不复制：两个序列保持原样。
     """
@@ -205,7 +205,7 @@ def test_fork_copies(student: Student, case: Case) -> None:
 
 @cases("fork_freed")
 def test_table_frees(student: Student, case: Case) -> None:
-    """free gives all blocks back, but those that a fork owns, too; the table begins anew.
+    """free gives all blocks back, except those that a fork still owns; the table starts over.
 
     free 归还所有块，分叉仍拥有的除外；之后该表可从头使用。
     """
@@ -230,7 +230,7 @@ def test_table_frees(student: Student, case: Case) -> None:
 
 @cases("table_trace")
 def test_table_trace(student: Student, case: Case) -> None:
-    """Forks of forks that go on and end: contents stay, no block is lost, none copied in vain.
+    """Forks of forks go on and end: contents stay, no block is lost or copied needlessly.
 
     多次分叉、继续与结束：内容不变，不丢块，也不做多余的复制。
     """

@@ -55,7 +55,7 @@ def _expect_texts(got: dict[str, str], case: Case) -> None:
         采样得到的文本与其他请求无关：每个请求有自己的生成器。
 
     test_engine_late: engine_late
-        While nobody has arrived, time goes on and nothing is computed.
+        Until a request arrives, time goes on and nothing is computed.
         没有请求到达时，时间继续前进，但不计算任何东西。
 
     test_engine_stops: engine_stops
@@ -95,7 +95,7 @@ def test_engine_generates(student: Student, case: Case) -> None:
 
 @checks("""
     test_engine_streams: engine_streams engine_held
-        Text is passed on in the step that makes it, but for what may begin a stop word.
+        Text is passed on in the step that makes it, except what may begin a stop word.
         文本在生成它的那一步就输出，但可能是停止词开头的部分除外。
     """)
 def _expect_pieces(student: Student, case: Case) -> None:
@@ -119,7 +119,7 @@ def _expect_pieces(student: Student, case: Case) -> None:
 
 @cases("engine_told")
 def test_engine_told(student: Student, case: Case) -> None:
-    """The scheduler hears of every request, of every step, of sampled tokens, and of who stopped.
+    """The scheduler is told of every request, step and sampled token, and of who stopped.
 
     调度器得知每个请求、每一步、每个采样得到的 token，以及哪些请求已停止。
     """

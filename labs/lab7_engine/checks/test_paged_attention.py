@@ -60,7 +60,7 @@ def test_paged_runs(student: Student, case: Case) -> None:
         上下文恰好在块末尾结束时，读到最后一个 token 为止。
 
     test_paged_chunk: paged_chunk
-        A query of a chunk sees all tokens before it, and none behind it.
+        A query of a chunk sees all tokens before it, and none after it.
         一段中的查询能看到之前的所有 token，看不到之后的。
 
     test_paged_scores: paged_scores
@@ -112,7 +112,7 @@ def test_paged_bfloat16(student: Student, case: Case) -> None:
 
 @cases("paged_core")
 def test_paged_places(student: Student, case: Case) -> None:
-    """Where in the pool a block lies makes no difference, nor do other columns of -1.
+    """It makes no difference where in the pool a block lies, nor do more columns of -1.
 
     块在池中的位置不影响结果，多几列 -1 也不影响。
     """
@@ -148,7 +148,7 @@ def test_paged_pure(student: Student, case: Case) -> None:
 
 @cases("paged_memory")
 def test_paged_memory(student: Student, case: Case) -> None:
-    """Eight times as many sequences, or as large a pool, take hardly more memory.
+    """Eight times as many sequences, or a pool eight times as large, take hardly more memory.
 
     序列数或池的大小变为八倍，内存几乎不增加。
     """

@@ -98,7 +98,7 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
         只有块与之前的所有 token 都相同（而不仅是 hash 相同），才能找到它。
 
     test_cache_shares: cache_shares
-        A block is nobody's only when its last owner has given it back.
+        A block is free only when its last owner has given it back.
         只有最后一个所有者归还之后，块才无主。
 
     test_cache_oldest: cache_oldest
@@ -106,15 +106,15 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
         先取内容未知的块，再取无主时间最长的块。
 
     test_cache_ends_first: cache_ends_first
-        Of one text the end is forgotten before the beginning.
+        The end of a text is forgotten before its beginning.
         同一文本先忘掉结尾，后忘掉开头。
 
     test_cache_forgets: cache_forgets
-        A block that is written anew holds its old text no more.
+        A block that is written again no longer holds its old text.
         重新写入的块不再代表旧的文本。
 
     test_cache_twice: cache_twice
-        A text that two requests computed stays known while one block holds it.
+        A text that two requests computed can be found as long as one block holds it.
         两个请求都算过的文本，只要还有一个块存有它，就仍能找到。
     """)
 def _expect_play(student: Student, case: Case) -> None:

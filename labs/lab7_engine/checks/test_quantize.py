@@ -186,7 +186,7 @@ def test_groups_half_step(student: Student, case: Case) -> None:
 
 @cases("groups_packing")
 def test_groups_packing(student: Student, case: Case) -> None:
-    """The even column stands in the low four bits of its byte, its neighbour in the high ones.
+    """The even column is in the low four bits of its byte, its neighbour in the high ones.
 
     偶数列放在字节的低四位，相邻的下一列放在高四位。
     """
@@ -231,7 +231,7 @@ def test_groups_uneven(student: Student, case: Case) -> None:
 
 @checks("""
     test_dequantize_parity: dequantize_at_zero dequantize
-        The zero point is taken away first, then the scale of the group multiplies.
+        First the zero point is subtracted, then the result is multiplied by the group's scale.
         先减去零点，再乘以所在组的 scale。
     """)
 def _expect_widened(student: Student, case: Case) -> None:

@@ -38,19 +38,19 @@ def test_scheduler_runs(student: Student, case: Case) -> None:
         超过预算的提示分段计算，先到的请求优先。
 
     test_scheduler_decodes: schedule_decodes
-        Whoever generates gets a token in every step, however long the prompts beside it.
+        A request that generates gets a token in every step, however long the other prompts.
         正在生成的请求每步都得到一个 token，不论其他提示有多长。
 
     test_scheduler_crowd: schedule_crowd
-        No more than max_running run; who ends or stops makes room for the next.
+        No more than max_running run at once; one that ends or stops makes room for the next.
         同时运行的不超过 max_running；结束或停止的请求为下一个腾出位置。
 
     test_scheduler_arrivals: schedule_arrivals
-        Nobody comes in before its arrival, or before somebody who arrived earlier.
+        No request comes in before it arrives, or before one that arrived earlier.
         任何请求都不早于到达时间进入，也不先于更早到达的请求。
 
     test_scheduler_room: schedule_room
-        Nobody comes in without blocks for its whole text, and nobody passes the first in line.
+        No request comes in without blocks for its whole text, and none passes the first in line.
         没有足够的块容纳全部文本就不进入；也没有请求越过队首。
 
     test_scheduler_tight: schedule_tight schedule_alone
@@ -69,7 +69,7 @@ def _expect_steps(student: Student, case: Case) -> None:
 
 @cases("schedule_tables")
 def test_scheduler_tables(student: Student, case: Case) -> None:
-    """Block tables lead to what was written: nobody reads what another one wrote.
+    """Block tables lead to what was written: no request reads what another one wrote.
 
     块表指向为该文本写入的内容：没有请求读到别人写的东西。
     """
@@ -80,7 +80,7 @@ def test_scheduler_tables(student: Student, case: Case) -> None:
 
 @cases("schedule_tables", "schedule_crowd")
 def test_scheduler_returns(student: Student, case: Case) -> None:
-    """All requests come to their end, and all blocks come back.
+    """All requests finish, and all blocks are given back.
 
     所有请求都能完成，所有块都归还。
     """
@@ -89,7 +89,7 @@ def test_scheduler_returns(student: Student, case: Case) -> None:
 
 @cases("schedule_waits")
 def test_scheduler_waits(student: Student, case: Case) -> None:
-    """Nobody starves: first tokens come no later than they have to.
+    """No request starves: first tokens come no later than they have to.
 
     没有请求饿死：首个 token 不晚于应有的时刻。
     """
@@ -114,7 +114,7 @@ def test_scheduler_waits(student: Student, case: Case) -> None:
 
 @cases("schedule_fills")
 def test_scheduler_fills(student: Student, case: Case) -> None:
-    """Every block that gets full is made known, with all tokens up to its end, once computed.
+    """Every full block is registered once computed, with all tokens up to its end.
 
     每个填满的块都在计算之后登记，并附上到块尾为止的所有 token。
     """
@@ -159,7 +159,7 @@ def _expect_starts(run: Run, case: Case, found: dict[int, int]) -> None:
 
 @cases("schedule_turns")
 def test_scheduler_turns(student: Student, case: Case) -> None:
-    """With your PrefixCache, the next turn computes nothing again but what fills no block.
+    """With your PrefixCache, the next turn recomputes only what fills no block.
 
     配合你的 PrefixCache：下一轮对话不再计算前几轮的内容，除了不满一块的部分。
     """

@@ -126,7 +126,7 @@ def test_accept_chain(student: Student, case: Case) -> None:
 
 @cases("accept_pure")
 def test_accept_pure(student: Student, case: Case) -> None:
-    """It leaves what it is given alone.
+    """It does not change what it is given.
 
     不修改传入的内容。
     """
