@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -81,10 +83,10 @@ def _other(english: str) -> Text:
 
 __all__ = [
     "OUTPUT", "Case", "CheckFailed", "Dtype", "Folder", "Handle", "Limit", "Literal", "Named",
-    "NotCounted", "Result", "Student", "StudentError", "Tensor", "behaviour", "cases", "config",
-    "expect_close", "expect_dtype", "expect_error", "expect_items", "expect_keys",
+    "NotCounted", "Result", "Student", "StudentError", "Tensor", "answers", "behaviour", "cases",
+    "config", "expect_close", "expect_dtype", "expect_error", "expect_items", "expect_keys",
     "expect_most", "expect_parameter", "expect_same", "expect_shape", "expect_tensor",
-    "expect_unchanged", "expect_unlike", "expect_value", "probe", "reject", "works",
+    "expect_unchanged", "expect_unlike", "expect_value", "holds", "probe", "reject", "works",
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
@@ -144,6 +146,24 @@ def works(student: Student, attempt: Callable[[], object]) -> bool:
     except (CheckFailed, StudentError):
         return False
     return True
+
+
+def answers(student: Student, *calls: Callable[[], Result]) -> list[Any]:
+    """The values of those calls that do not raise."""
+    found = []
+    for call in calls:
+        with suppress(StudentError):
+            found.append(call().value)
+    return found
+
+
+def holds(student: Student, call: Callable[[], Result], right: Callable[[Any], object]) -> bool:
+    """Whether a call gives a tuple, list or dict with an item that passes ``right``."""
+    for value in answers(student, call):
+        items = value.values() if isinstance(value, dict) else value
+        if isinstance(value, (tuple, list, dict)):
+            return any(works(student, partial(right, item)) for item in items)
+    return False
 
 
 def _words(text: Text) -> dict[str, str]:

@@ -215,7 +215,9 @@ class Fingerprints:
         known = {key for keys in self.items for key in keys}
         return any(key.endswith(END) and key not in known for key in trace)
 
-    def agrees(self, trace: Trace, mistake: int, *, numbers: bool = False) -> bool:
+    def agrees(
+        self, trace: Trace, mistake: int, *, numbers: bool = False, clearly: bool = False
+    ) -> bool:
         """Return whether something that a mistake changes came back as the mistake has it.
 
         That an error is of the same kind is not enough: anything may raise it.
@@ -224,16 +226,16 @@ class Fingerprints:
             trace: what a hand-in answered.
             mistake: its number.
             numbers: only numbers tell, and only where they are far from the right ones.
+            clearly: numbers tell only where they are far from the right ones; errors do, too.
         """
         for column in np.flatnonzero(self.rows[mistake] != self.reference).tolist():
             row, item = self.rows[mistake, column], _answered(trace, self.items[column])
             if row < 0 or item is None or self._gaps(column, item, np.array([row]))[0] >= KIND:
                 continue
             right = self.reference[column : column + 1]
-            if not numbers or (
-                item.values.size > 0
-                and right[0] >= 0
-                and self._gaps(column, item, right)[0] > CLEARLY
+            silent = not item.values.size or right[0] < 0  # no numbers, or none to compare with
+            if not (numbers or clearly) or (
+                clearly if silent else self._gaps(column, item, right)[0] > CLEARLY
             ):
                 return True
         return False

@@ -69,8 +69,16 @@ def names(
         if any(exercise in naming.exercises for naming in found):
             continue
         trace, prints = failed[exercise], singles.get(exercise)
-        order = _ranked(pairs.get(exercise), trace) if prints is not None else []
-        fits = {pair: _fit(prints, pair, trace) for pair in _matches(order)} if prints else {}
+        fits: dict[Classes, float] = {}
+        if prints is not None and (both := pairs.get(exercise)) is not None:
+            matches = _matches(_ranked(both, trace))
+            fits = {pair: _fit(prints, pair, trace) for pair in matches}
+            if not any(
+                both.agrees(trace, number, clearly=True)
+                for pair in matches
+                for number in _numbers(both, pair)
+            ):
+                fits = {}  # whatever changes next to nothing would do as well
         inside = _within(bank, exercise, trace)
         found.append(_pair(exercise, fits) or inside or _like(exercise, ranked[exercise]))
     return tuple(_merged(found))
@@ -86,7 +94,7 @@ def _grounded(
         if any(
             singles[exercise].agrees(failed[exercise], number)
             for exercise in naming.exercises
-            for number in _numbers(singles[exercise], name)
+            for number in _numbers(singles[exercise], (name,))
         )
     )
     if not classes:
@@ -114,7 +122,7 @@ def _within(bank: Bank, exercise: str, trace: Trace) -> Naming | None:
                 for (name,) in _matches(_ranked(prints, part))
                 if any(
                     not out[number] and prints.agrees(part, number, numbers=True)
-                    for number in _numbers(prints, name)
+                    for number in _numbers(prints, (name,))
                 )
             )
         )
@@ -124,9 +132,9 @@ def _within(bank: Bank, exercise: str, trace: Trace) -> Naming | None:
     return None
 
 
-def _numbers(prints: Fingerprints, name: str) -> list[int]:
-    """Of the fingerprints of a mistake, which has one for each way to make it."""
-    return [number for number, classes in enumerate(prints.mistakes) if classes == (name,)]
+def _numbers(prints: Fingerprints, mistake: Classes) -> list[int]:
+    """Of the fingerprints of a mistake, or of two, which has one for each way to make it."""
+    return [number for number, classes in enumerate(prints.mistakes) if classes == mistake]
 
 
 def _ranked(prints: Fingerprints | None, trace: Trace) -> list[tuple[float, Classes]]:
@@ -171,7 +179,7 @@ def _next(bank: Bank, left: Mapping[str, list[Classes]], failed: Iterable[str]) 
 
 def _fit(singles: Fingerprints, pair: Classes, trace: Trace) -> float:
     """Return how far the answers are from two mistakes where a bank of pairs holds nothing."""
-    numbers = [_numbers(singles, name) for name in pair]
+    numbers = [_numbers(singles, (name,)) for name in pair]
     return min(singles.apart(trace, *both) for both in product(*numbers))
 
 

@@ -31,6 +31,7 @@ def said(catalogue: Catalogue) -> dict[str, Entry | Misconception]:
     return {
         **{f"entry {entry.id}": entry for entry in catalogue.entries},
         **{f"class {name}": words for name, words in catalogue.classes.items()},
+        **{f"behaviour {name}": words for name, words in catalogue.behaviours.items()},
     }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from autograder.checks.expect import CheckFailed, NotCounted
+from autograder.checks.plan import collect
 from autograder.course import labfile
 from autograder.course.records import Lab
 from autograder.reference import cases
@@ -138,3 +139,18 @@ def test_any_answer_passes_or_is_wrong_and_nothing_else(name: str) -> None:
             except Exception as error:
                 raise AssertionError(f"{tree!r:.200} {tensors!r:.200}") from error
     assert ends & {"CheckFailed", "NotCounted"} or not found
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("lab", LABS, ids=[lab.name.split("_")[0] for lab in LABS])
+def test_any_answer_to_an_experiment_shows_a_mistake_or_does_not(lab: Lab) -> None:
+    for exercise, experiments in collect(lab.folder).behaviours.items():
+        for mistake, trial in experiments.items():
+            for tree, tensors in answers(trial.case):
+                try:
+                    says = trial.run(Student(Odd(tree, tensors)), trial.case)
+                except (CheckFailed, StudentError, WorkerLost):
+                    continue
+                except Exception as error:
+                    raise AssertionError(f"{exercise} {mistake} {tree!r:.200}") from error
+                assert isinstance(says, bool), (exercise, mistake)

@@ -100,8 +100,10 @@ def behaves_fixed_theta(student: Student, case: Case) -> bool:
 
     one, other = tables(rope_theta=20_000.0), tables(rope_theta=3_000_000.0)
     shape = (5, case.config["head_dim"])
-    right = all(isinstance(table, Tensor) and table.shape[-2:] == shape for table in one)
-    return bool(right and one == other)
+    return isinstance(one, (tuple, list)) and (
+        all(isinstance(table, Tensor) and table.shape[-2:] == shape for table in one)
+        and bool(one == other)
+    )
 
 
 @behaviour("positions_one_dimensional_only", ATTENTION)

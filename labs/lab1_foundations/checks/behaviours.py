@@ -1,0 +1,303 @@
+"""Experiments that show a known mistake in whatever form it is written; see the author's guide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from autograder.checks.expect import (
+    answers,
+    behaviour,
+    cases,
+    expect_close,
+    expect_same,
+    expect_tensor,
+    holds,
+    works,
+)
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Result, Student
+from autograder.wire.messages import Tensor
+from labs.lab1_foundations.checks.calls import made
+
+ATTENTION, MULTI_HEAD = "lab1.attention", "lab1.multi_head"
+LAYER_NORM, RMS_NORM, FEED_FORWARD = "lab1.layer_norm", "lab1.rms_norm", "lab1.feed_forward"
+WHY = Text("the two should agree.", "两者应当一致。")
+CLASSES = {LAYER_NORM: "mlp.LayerNorm", RMS_NORM: "mlp.RMSNorm", FEED_FORWARD: "mlp.FeedForward"}
+
+
+def _attend(student: Student, case: Case, *mask: Tensor) -> Result:
+    given = (case[name] for name in "qkv")
+    return student.call("attention.scaled_dot_product_attention", *given, *mask)
+
+
+def _heads(student: Student, case: Case, *mask: Tensor) -> Result:
+    return made(student, "attention.MultiHeadAttention", case)(case["x"], *mask)
+
+
+def _module(student: Student, exercise: str, case: Case, x: Tensor | None = None) -> Result:
+    return made(student, CLASSES[exercise], case)(case["x"] if x is None else x)
+
+
+def _right(student: Student, case: Case, call: Callable[[], Result]) -> bool:
+    return works(student, lambda: expect_close(call(), case["y"], case))
+
+
+def _beside(student: Student, case: Case, call: Callable[[], Result]) -> bool:
+    """Whether the right answer is one of several items."""
+    return holds(student, call, lambda item: expect_close(item, case["y"], case))
+
+
+@behaviour("tuple_returned", ATTENTION)
+@cases("attention_hidden")
+def behaves_tuple_of_attention(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _beside(student, case, lambda: _attend(student, case, case["mask"]))
+
+
+@behaviour("tuple_returned", MULTI_HEAD)
+@cases("multi_head_core")
+def behaves_tuple_of_heads(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _beside(student, case, lambda: _heads(student, case))
+
+
+@behaviour("tuple_returned", FEED_FORWARD)
+@cases("feed_forward_core")
+def behaves_tuple_of_feed_forward(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _beside(student, case, lambda: _module(student, FEED_FORWARD, case))
+
+
+@behaviour("nothing_returned", "lab1.softmax")
+@cases("softmax_last")
+def behaves_silent_softmax(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return None in answers(student, lambda: student.call("attention.softmax", case["x"], -1))
+
+
+@behaviour("nothing_returned", "lab1.causal_mask")
+@cases("mask_rectangular")
+def behaves_silent_mask(student: Student, case: Case) -> bool:
+    """One of the calls gives None: fewer queries than keys, as many, or a single one."""
+    sizes = ((case["q_len"], case["kv_len"]), (5, 5), (1, 6))
+    calls = (partial(student.call, "attention.causal_mask", *size) for size in sizes)
+    return None in answers(student, *calls)
+
+
+@behaviour("nothing_returned", ATTENTION)
+@cases("attention_hidden")
+def behaves_silent_attention(student: Student, case: Case) -> bool:
+    """A call with a mask, of either kind, or without one gives None."""
+    added = Tensor.of(np.where(case["mask"].array, 0, -np.inf).astype(np.float32))
+    given: tuple[tuple[Tensor, ...], ...] = ((), (case["mask"],), (added,))
+    return None in answers(student, *(partial(_attend, student, case, *mask) for mask in given))
+
+
+@behaviour("nothing_returned", MULTI_HEAD)
+@cases("multi_head_causal")
+def behaves_silent_heads(student: Student, case: Case) -> bool:
+    """A call with a mask or without one gives None, and not because attention does."""
+    given: tuple[tuple[Tensor, ...], ...] = ((), (case["mask"],))
+    return None in answers(student, *(partial(_heads, student, case, *mask) for mask in given))
+
+
+@behaviour("nothing_returned", "lab1.silu")
+@cases("silu_curve")
+def behaves_silent_silu(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return None in answers(student, lambda: student.call("mlp.silu", case["x"]))
+
+
+@behaviour("nothing_returned", LAYER_NORM)
+@cases("layer_norm_core")
+def behaves_silent_layer_norm(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return None in answers(student, lambda: _module(student, LAYER_NORM, case))
+
+
+@behaviour("nothing_returned", RMS_NORM)
+@cases("rms_norm_core")
+def behaves_silent_rms_norm(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return None in answers(student, lambda: _module(student, RMS_NORM, case))
+
+
+@behaviour("nothing_returned", FEED_FORWARD)
+@cases("feed_forward_core")
+def behaves_silent_feed_forward(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return None in answers(student, lambda: _module(student, FEED_FORWARD, case))
+
+
+@behaviour("mask_required", ATTENTION)
+@cases("attention_hidden")
+def behaves_needed_mask(student: Student, case: Case) -> bool:
+    """A mask that is given is served; None raises."""
+    served = _right(student, case, lambda: _attend(student, case, case["mask"]))
+    return served and not answers(student, lambda: _attend(student, case))
+
+
+@behaviour("mask_required", MULTI_HEAD)
+@cases("multi_head_causal")
+def behaves_needed_mask_of_heads(student: Student, case: Case) -> bool:
+    """A mask that is given is served; None raises, and not because attention gives nothing."""
+    qkv = [case["x"]] * 3
+    plain = partial(student.call, "attention.scaled_dot_product_attention", *qkv)
+    served = _right(student, case, lambda: _heads(student, case, case["mask"]))
+    return (
+        served
+        and not answers(student, lambda: _heads(student, case))
+        and (None not in answers(student, plain))
+    )
+
+
+@behaviour("bool_masks_only", ATTENTION)
+@cases("attention_hidden")
+def behaves_bool_masks(student: Student, case: Case) -> bool:
+    """A bool mask is served; the additive one that says the same raises."""
+    added = Tensor.of(np.where(case["mask"].array, 0, -np.inf).astype(np.float32))
+    served = _right(student, case, lambda: _attend(student, case, case["mask"]))
+    return served and not answers(student, lambda: _attend(student, case, added))
+
+
+@behaviour("four_axes_taken_for_granted", ATTENTION)
+@cases("attention_core")
+def behaves_four_axes(student: Student, case: Case) -> bool:
+    """[B, heads, T, d] is served; two axes and five are not."""
+
+    def right(*at: int | slice | None) -> bool:
+        q, k, v, y = (Tensor.of(np.ascontiguousarray(case[name].array[at])) for name in "qkvy")
+        call = partial(student.call, "attention.scaled_dot_product_attention", q, k, v)
+        return works(student, lambda: expect_close(call(), y, case))
+
+    return right() and not right(0, 0) and not right(slice(None), None)
+
+
+def _other_dtype(student: Student, case: Case, call: Callable[[], Result]) -> bool:
+    """Whether the numbers are right, in a dtype that is not the input's."""
+
+    def close() -> None:
+        expect_close(call(), case["y"], case)
+
+    def kept() -> bool:
+        return bool(expect_tensor(call(), case).dtype == case["dtype"])
+
+    return works(student, close) and not kept()
+
+
+@behaviour("dtype_not_kept", "lab1.softmax")
+@cases("softmax_bfloat16")
+def behaves_other_dtype_of_softmax(student: Student, case: Case) -> bool:
+    """bfloat16 in, another dtype out, and the numbers right."""
+    return _other_dtype(student, case, lambda: student.call("attention.softmax", case["x"], -1))
+
+
+@behaviour("dtype_not_kept", ATTENTION)
+@cases("attention_bfloat16")
+def behaves_other_dtype_of_attention(student: Student, case: Case) -> bool:
+    """bfloat16 in, another dtype out, and the numbers right."""
+    return _other_dtype(student, case, lambda: _attend(student, case, case["mask"]))
+
+
+@behaviour("dtype_not_kept", MULTI_HEAD)
+@cases("multi_head_bfloat16")
+def behaves_other_dtype_of_heads(student: Student, case: Case) -> bool:
+    """bfloat16 in, another dtype out, and the numbers right."""
+    return _other_dtype(student, case, lambda: _heads(student, case, case["mask"]))
+
+
+@behaviour("dtype_not_kept", "lab1.silu")
+@cases("silu_bfloat16")
+def behaves_other_dtype_of_silu(student: Student, case: Case) -> bool:
+    """bfloat16 in, another dtype out, and the numbers right."""
+    return _other_dtype(student, case, lambda: student.call("mlp.silu", case["x"]))
+
+
+@behaviour("dtype_not_kept", LAYER_NORM)
+@cases("layer_norm_bfloat16")
+def behaves_other_dtype_of_layer_norm(student: Student, case: Case) -> bool:
+    """bfloat16 in, another dtype out, and the numbers right."""
+    return _other_dtype(student, case, lambda: _module(student, LAYER_NORM, case))
+
+
+@behaviour("dtype_not_kept", RMS_NORM)
+@cases("rms_norm_bfloat16")
+def behaves_other_dtype_of_rms_norm(student: Student, case: Case) -> bool:
+    """bfloat16 in, another dtype out, and the numbers right."""
+    return _other_dtype(student, case, lambda: _module(student, RMS_NORM, case))
+
+
+@behaviour("dtype_not_kept", FEED_FORWARD)
+@cases("feed_forward_bfloat16")
+def behaves_other_dtype_of_feed_forward(student: Student, case: Case) -> bool:
+    """bfloat16 in, another dtype out, and the numbers right."""
+    return _other_dtype(student, case, lambda: _module(student, FEED_FORWARD, case))
+
+
+def _deaf_to_eps(student: Student, case: Case, exercise: str) -> bool:
+    """Large inputs, where eps plays no part, are normed; small ones are as for any other eps."""
+    x = case["x"].array.astype(np.float64)
+    centred = x - x.mean(-1, keepdims=True) if exercise == LAYER_NORM else x
+    normed = centred / np.sqrt((centred**2).mean(-1, keepdims=True))
+    bias = case.weights["bias"].array if exercise == LAYER_NORM else 0
+    want = Tensor.of((normed * case.weights["weight"].array + bias).astype(np.float32))
+
+    def like(factor: float, times: float = 1.0) -> Result:
+        module = made(student, CLASSES[exercise], case, eps_times=times)
+        return module(Tensor.of(case["x"].array * np.float32(factor)))
+
+    def same() -> None:
+        expect_close(like(1e4), want, case)
+        expect_close(like(0), Tensor.of(np.zeros_like(want.array) + np.float32(bias)), case)
+        expect_same(like(1e-2, 1e5), like(1e-2), case, WHY)
+
+    return works(student, same)
+
+
+@behaviour("layer_norm_fixed_eps", LAYER_NORM)
+@cases("layer_norm_core")
+def behaves_fixed_eps_of_layer_norm(student: Student, case: Case) -> bool:
+    """Another eps changes nothing."""
+    return _deaf_to_eps(student, case, LAYER_NORM)
+
+
+@behaviour("rms_norm_fixed_eps", RMS_NORM)
+@cases("rms_norm_core")
+def behaves_fixed_eps_of_rms_norm(student: Student, case: Case) -> bool:
+    """Another eps changes nothing."""
+    return _deaf_to_eps(student, case, RMS_NORM)
+
+
+def _three_axes(student: Student, case: Case, exercise: str) -> bool:
+    """[batch, tokens, size] is served; one, two and four axes are not."""
+
+    def right(*at: int | None) -> bool:
+        x, y = (Tensor.of(case[name].array[at]) for name in "xy")
+        return works(student, lambda: expect_close(_module(student, exercise, case, x), y, case))
+
+    return right() and not any((right(0, 0), right(0), right(None)))
+
+
+@behaviour("three_axes_only", LAYER_NORM)
+@cases("layer_norm_core")
+def behaves_three_axes_of_layer_norm(student: Student, case: Case) -> bool:
+    """Three axes are served, other numbers are not."""
+    return _three_axes(student, case, LAYER_NORM)
+
+
+@behaviour("three_axes_only", RMS_NORM)
+@cases("rms_norm_core")
+def behaves_three_axes_of_rms_norm(student: Student, case: Case) -> bool:
+    """Three axes are served, other numbers are not."""
+    return _three_axes(student, case, RMS_NORM)
+
+
+@behaviour("three_axes_only", FEED_FORWARD)
+@cases("feed_forward_core")
+def behaves_three_axes_of_feed_forward(student: Student, case: Case) -> bool:
+    """Three axes are served, other numbers are not."""
+    return _three_axes(student, case, FEED_FORWARD)

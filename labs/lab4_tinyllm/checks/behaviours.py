@@ -1,0 +1,315 @@
+"""Experiments that show a known mistake in whatever form it is written; see the author's guide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from autograder.checks.expect import (
+    answers,
+    behaviour,
+    cases,
+    config,
+    expect_close,
+    expect_same,
+    expect_shape,
+    holds,
+    works,
+)
+from autograder.course.records import Text
+from autograder.reference.cases import Case
+from autograder.sandbox.student import Dtype, Folder, Result, Student
+from autograder.wire.messages import Tensor
+from labs.lab4_tinyllm.checks.calls import (
+    CACHE,
+    STAND_IN_MODEL,
+    STAND_INS,
+    layer_of,
+    like,
+    model_of,
+)
+
+LAYER, MODEL, CAUSAL_LM = "lab4.decoder_layer", "lab4.model", "lab4.causal_lm"
+SAMPLE, GENERATE = "lab4.sample", "lab4.generate"
+KINDS = {MODEL: "Qwen3Model", CAUSAL_LM: "Qwen3ForCausalLM"}
+WHY = Text("the two should agree.", "两者应当一致。")
+
+
+def _layer(student: Student, case: Case) -> Result:
+    return layer_of(student, case)(case["x"], position_ids=case["positions"])
+
+
+def _model(student: Student, case: Case, exercise: str, **given: Any) -> Result:
+    return model_of(student, case, KINDS[exercise])(case["ids"], **given)
+
+
+def _generated(student: Student, case: Case, rows: int | None = None, **given: Any) -> Result:
+    model = student.new(STAND_IN_MODEL, case["table"])
+    ids = like(case["ids"], case["ids"].array[:rows])
+    return student.call("model.generate", model, ids, case["new"], **given)
+
+
+def _right(student: Student, case: Case, call: Callable[[], Result]) -> bool:
+    return works(student, lambda: expect_close(call(), case["y"], case))
+
+
+def _beside(student: Student, case: Case, call: Callable[[], Result]) -> bool:
+    """Whether the right answer is one of several items."""
+    return holds(student, call, lambda item: expect_close(item, case["y"], case))
+
+
+@behaviour("tuple_returned", LAYER)
+@cases("layer_core")
+def behaves_tuple_of_layer(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _beside(student, case, lambda: _layer(student, case))
+
+
+@behaviour("tuple_returned", MODEL)
+@cases("model_core")
+def behaves_tuple_of_model(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _beside(student, case, lambda: _model(student, case, MODEL))
+
+
+@behaviour("tuple_returned", CAUSAL_LM)
+@cases("lm_untied")
+def behaves_tuple_of_causal_lm(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _beside(student, case, lambda: _model(student, case, CAUSAL_LM))
+
+
+@behaviour("tuple_returned", SAMPLE)
+@cases("sample_greedy")
+def behaves_tuple_of_sample(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _beside(student, case, lambda: student.call("model.sample", case["logits"]))
+
+
+@behaviour("tuple_returned", GENERATE)
+@cases("generate_greedy")
+def behaves_tuple_of_generate(student: Student, case: Case) -> bool:
+    """The right answer comes with something beside it."""
+    return _beside(student, case, lambda: _generated(student, case))
+
+
+@behaviour("nothing_returned", LAYER)
+@cases("layer_core")
+def behaves_silent_layer(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return None in answers(student, lambda: _layer(student, case))
+
+
+@behaviour("nothing_returned", "lab4.attention_mask")
+@cases("masks_left")
+def behaves_silent_mask(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    given = case["keep"], case["queries"], Dtype("float32")
+    return None in answers(student, partial(student.call, "model.build_attention_mask", *given))
+
+
+@behaviour("nothing_returned", "lab4.position_ids")
+@cases("masks_left")
+def behaves_silent_positions(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    given = case["keep"], case["queries"]
+    return None in answers(student, partial(student.call, "model.build_position_ids", *given))
+
+
+@behaviour("nothing_returned", MODEL)
+@cases("model_core")
+def behaves_silent_model(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return None in answers(student, lambda: _model(student, case, MODEL))
+
+
+@behaviour("nothing_returned", CAUSAL_LM)
+@cases("lm_untied")
+def behaves_silent_causal_lm(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    return None in answers(student, lambda: _model(student, case, CAUSAL_LM))
+
+
+@behaviour("nothing_returned", "lab4.load")
+@cases("load_tied")
+def behaves_silent_load(student: Student, case: Case) -> bool:
+    """The call gives None."""
+    given = Folder(case["folder"]), *STAND_INS
+    return None in answers(student, partial(student.call, "model.load_hf_checkpoint", *given))
+
+
+@behaviour("nothing_returned", SAMPLE)
+@cases("sample_greedy")
+def behaves_silent_sample(student: Student, case: Case) -> bool:
+    """A call gives None, at a temperature of 0, above it, or with a filter."""
+    options: tuple[dict[str, Any], ...] = (
+        {}, {"temperature": 1.0}, {"temperature": 1.0, "top_k": 2},
+        {"temperature": 1.0, "top_p": 0.5},
+    )  # fmt: skip
+    calls = (partial(student.call, "model.sample", case["logits"], **some) for some in options)
+    return None in answers(student, *calls)
+
+
+@behaviour("nothing_returned", GENERATE)
+@cases("generate_greedy")
+def behaves_silent_generate(student: Student, case: Case) -> bool:
+    """A call gives None, with or without an end token."""
+    calls = (partial(_generated, student, case, **given) for given in ({}, {"eos": 4}))
+    return None in answers(student, *calls)
+
+
+def _needs_mask(student: Student, case: Case, exercise: str) -> bool:
+    """Whether a mask of ones is served, and none raises."""
+    ones = Tensor.of(np.ones_like(case["ids"].array))
+    served = _right(student, case, lambda: _model(student, case, exercise, attention_mask=ones))
+    return served and not answers(student, lambda: _model(student, case, exercise))
+
+
+@behaviour("mask_required", MODEL)
+@cases("model_core")
+def behaves_needed_mask(student: Student, case: Case) -> bool:
+    """A mask of ones is served; None raises."""
+    return _needs_mask(student, case, MODEL)
+
+
+@behaviour("mask_required", CAUSAL_LM)
+@cases("lm_untied")
+def behaves_needed_mask_of_causal_lm(student: Student, case: Case) -> bool:
+    """A mask of ones is served; None raises."""
+    return _needs_mask(student, case, CAUSAL_LM)
+
+
+def _needs_cache(student: Student, case: Case, exercise: str) -> bool:
+    """Whether an empty cache is served, and none raises."""
+
+    def cached() -> Result:
+        return _model(student, case, exercise, past=student.new(CACHE))
+
+    return _right(student, case, cached) and not answers(
+        student, lambda: _model(student, case, exercise)
+    )
+
+
+@behaviour("cache_required", MODEL)
+@cases("model_core")
+def behaves_needed_cache(student: Student, case: Case) -> bool:
+    """An empty cache is served; None raises."""
+    return _needs_cache(student, case, MODEL)
+
+
+@behaviour("cache_required", CAUSAL_LM)
+@cases("lm_untied")
+def behaves_needed_cache_of_causal_lm(student: Student, case: Case) -> bool:
+    """An empty cache is served; None raises."""
+    return _needs_cache(student, case, CAUSAL_LM)
+
+
+def _needs_option(call: Callable[..., Result], options: dict[str, Any], student: Student) -> bool:
+    """Whether all options together are served, and without one of them it raises."""
+    if not answers(student, partial(call, **options)):
+        return False
+    fewer = ({n: given for n, given in options.items() if n != name} for name in options)
+    return any(not answers(student, partial(call, **some)) for some in fewer)
+
+
+@behaviour("option_required", SAMPLE)
+@cases("sample_greedy")
+def behaves_needed_option_of_sample(student: Student, case: Case) -> bool:
+    """With top_k, top_p and a generator it runs; without one of them it raises."""
+    chance = student.new("labs.given.standin.seeded", 3)
+    options = {"top_k": 2, "top_p": 0.9, "generator": chance}
+    call = partial(student.call, "model.sample", case["logits"], temperature=1.0)
+    return _needs_option(call, options, student)
+
+
+@behaviour("option_required", GENERATE)
+@cases("generate_greedy")
+def behaves_needed_option_of_generate(student: Student, case: Case) -> bool:
+    """With eos, a mask, a generator and on_token it runs; without one of them it raises."""
+    options = {
+        "eos": 0,
+        "attention_mask": Tensor.of(np.ones_like(case["ids"].array)),
+        "generator": student.new("labs.given.standin.seeded", 3),
+        "on_token": student.new("builtins.getattr", student.new("builtins.list"), "append"),
+        "top_k": 2,
+    }
+    call = partial(_generated, student, case, temperature=1.0)
+    return _needs_option(call, options, student)
+
+
+@behaviour("one_row_only", SAMPLE)
+@cases("sample_greedy")
+def behaves_single_row_of_sample(student: Student, case: Case) -> bool:
+    """The likeliest token of one row comes, those of several do not."""
+
+    def right(rows: int) -> bool:
+        logits, y = (like(case[n], case[n].array[:rows]) for n in ("logits", "y"))
+        return works(student, lambda: expect_close(student.call("model.sample", logits), y, case))
+
+    return right(1) and not right(case["y"].shape[0])
+
+
+@behaviour("one_row_only", GENERATE)
+@cases("generate_greedy")
+def behaves_single_row_of_generate(student: Student, case: Case) -> bool:
+    """One row is continued, several are not; the end token is one that never comes."""
+    eos = min(set(range(len(case["table"].array))) - set(case["y"].array.flat))
+
+    def right(rows: int) -> bool:
+        y = like(case["y"], case["y"].array[:rows])
+        return works(
+            student, lambda: expect_close(_generated(student, case, rows, eos=eos), y, case)
+        )
+
+    return right(1) and not right(case["y"].shape[0])
+
+
+@behaviour("layer_eps_default", LAYER)
+@cases("layer_core")
+def behaves_fixed_eps_of_layer(student: Student, case: Case) -> bool:
+    """Where one norm alone can be seen, it norms, and another eps of the config changes nothing."""
+
+    def deaf(*silent: str) -> bool:
+        zeros = {name: np.zeros_like(case.weights[name].array) for name in silent}
+        weights = case.weights | {name: Tensor.of(array) for name, array in zeros.items()}
+
+        def branch(eps: float, factor: float = 1.0) -> Tensor:
+            """What the branch that is not silent adds to the input."""
+            made = config({**case.config, "rms_norm_eps": eps})
+            layer = student.new(
+                "model.Qwen3DecoderLayer", made, case["layer"], *STAND_INS, weights=weights
+            )
+            x = case["x"].array * np.float32(factor)
+            result = layer(Tensor.of(x), position_ids=case["positions"])
+            return Tensor.of(expect_shape(result, x.shape, case).array - x)
+
+        def same() -> None:
+            expect_same(branch(1e-5, 300.0), branch(1e-5, 100.0), case, WHY, limit=1e-3)
+            expect_same(branch(9.0), branch(1e-5), case, WHY)
+
+        return works(student, same)
+
+    mine = "self_attn.q_norm.weight", "self_attn.k_norm.weight"  # these have an eps of their own
+    return deaf("self_attn.o_proj.weight") or deaf("mlp.down_proj.weight", *mine)
+
+
+@behaviour("last_norm_eps_default", MODEL)
+@cases("model_empty")
+def behaves_fixed_eps_of_model(student: Student, case: Case) -> bool:
+    """Without layers large embeddings come out right; small ones as for any other eps."""
+
+    def answer(eps: float, factor: float) -> Result:
+        made = config({**case.config, "rms_norm_eps": eps})
+        name = "embed_tokens.weight"
+        table = Tensor.of(case.weights[name].array * np.float32(factor))
+        weights = case.weights | {name: table}
+        return student.new("model.Qwen3Model", made, *STAND_INS, weights=weights)(case["ids"])
+
+    def same() -> None:
+        expect_close(answer(1e-5, 1e4), case["y"], case)
+        expect_same(answer(9.0, 1e-2), answer(1e-5, 1e-2), case, WHY)
+
+    return works(student, same)
