@@ -250,7 +250,7 @@ def cache_forgets(draw: Draw) -> Draft:
     script.serve("b", other)
     script.found(one)
     script.found(other)
-    script.allocate("x", 3)
+    script.allocate("x", 4)  # all of them: whichever comes first
     script.release("x")
     script.found(other)
     script.serve("c", one)
