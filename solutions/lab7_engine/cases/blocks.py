@@ -253,7 +253,9 @@ def cache_forgets(draw: Draw) -> Draft:
     script.allocate("x", 4)  # all of them: whichever comes first
     script.release("x")
     script.found(other)
-    script.serve("c", one)
+    script.allocate("c", 4)
+    script.fill("c", one)
+    script.release("c")
     script.found(one)
     return script.draft()
 
