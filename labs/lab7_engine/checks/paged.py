@@ -17,6 +17,12 @@ from autograder.wire.messages import Tensor
 
 AVAILABLE = Text("available", "available")
 BLOCKS = Text("the block numbers", "块的编号")
+LENGTH = Text("length", "length")
+
+
+def blocks_of(whose: Text) -> Text:
+    """The blocks that a table, or a fork, lists."""
+    return Text(f"the blocks of {whose.en}", f"{whose.zh}的块")
 
 
 def pool_of(student: Student, case: Case) -> Handle:
@@ -66,19 +72,19 @@ def append(student: Student, table: Handle, case: Case, first: int, end: int) ->
     return student.call(table, k, v, method="append")
 
 
-def numbers_of(result: Result, count: int, case: Case) -> list[int]:
+def numbers_of(result: Result, count: int, case: Case, what: Text = BLOCKS) -> list[int]:
     """Block numbers that a call or an attribute gave: so many, all different, of the pool."""
     value = result.value
     want = Text(f"a list of {count} block numbers", f"含 {count} 个块编号的 list")
     if not isinstance(value, (list, tuple)) or len(value) != count:
-        raise reject(value, want, case, BLOCKS)
+        raise reject(value, want, case, what)
     most = case["size"][0] if "size" in case.values else case["blocks"]
     if not all(type(number) is int and 0 <= number < most for number in value):
         within = Text(f"whole numbers from 0 to {most - 1}", f"0 到 {most - 1} 的整数")
-        raise reject(Other(str(list(value))), within, case, BLOCKS)
+        raise reject(Other(str(list(value))), within, case, what)
     if len({*value}) < count:
         different = Text("blocks that all differ", "互不相同的块")
-        raise reject(Other(str(list(value))), different, case, BLOCKS)
+        raise reject(Other(str(list(value))), different, case, what)
     return [int(number) for number in value]
 
 
@@ -92,17 +98,19 @@ class Seen:
     blocks: Result
     length: Result
 
-    def numbers(self, tokens: int, case: Case) -> list[int]:
+    def numbers(self, tokens: int, case: Case, about: Text | None = None) -> list[int]:
         """The table's blocks, as many as so many tokens need."""
-        return numbers_of(self.blocks, -(-tokens // case["size"][1]), case)
+        what = blocks_of(about) if about else BLOCKS
+        return numbers_of(self.blocks, -(-tokens // case["size"][1]), case, what)
 
     def expect(self, case: Case, parts: list[tuple[int, int]], about: Text | None = None) -> None:
         """The case's tokens, ``(first, end)`` one part after the other, and no more."""
         shape, size = case["size"], case["size"][1]
         tokens = sum(end - first for first, end in parts)
         name = about or Text("a table", "表中")
-        expect_value(self.length, tokens, case, Text("length", "length"))
-        blocks = np.array(self.numbers(tokens, case), dtype=int)
+        whose = Text(f"length of {about.en}", f"{about.zh}的 length") if about else LENGTH
+        expect_value(self.length, tokens, case, whose)
+        blocks = np.array(self.numbers(tokens, case, about), dtype=int)
         places = np.arange(tokens)
         for kind, result in (("k", self.keys), ("v", self.values)):
             what = Text(f"the {'keys' if kind == 'k' else 'values'} of {name.en}",

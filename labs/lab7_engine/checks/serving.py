@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,6 +20,7 @@ from autograder.sandbox.student import Handle, Literal, Other, Result, Student
 
 GIVEN = "labs.given.serving"
 _KEYS = ("works", "tokens", "tables", "ends", "fills", "filled", "steps", "available")
+_LISTED = 14  # requests that a message lists
 
 
 def refuse(got: object, want: Text, case: Case, what: Text) -> NoReturn:
@@ -66,9 +67,9 @@ class Run:
     """A scheduler's whole life: works in order, who ended when, what was made known."""
 
     def __init__(self, result: Result, case: Case) -> None:
+        self.case = case = with_requests(case)
         found = expect_keys(result, _KEYS, case)
         arrays = {k: expect_dtype(found[k], "int64", case).array.tolist() for k in _KEYS[:6]}
-        self.case = case
         self.requests = {row[0]: row for row in case["requests"]}
         self.prompt = {i: list(row[1]) for i, row in self.requests.items()}
         tokens, tables, filled = (iter(arrays[key]) for key in ("tokens", "tables", "filled"))
@@ -90,6 +91,23 @@ class Run:
         for work in self.works:
             found.setdefault(work.step, []).append(work)
         return found
+
+
+def with_requests(case: Case) -> Case:
+    """The same case, which says of each request what decides when it is served."""
+    en, zh = [], []
+    for number, prompt, new, arrival, stop in case["requests"][:_LISTED]:
+        ends = (f", stops after {stop}", f"，第 {stop} 个后停止") if stop else ("", "")
+        en.append(f"{number} (arrives {arrival}, prompt {len(prompt)}, new {new}{ends[0]})")
+        zh.append(f"{number}（到达 {arrival}，提示 {len(prompt)}，新 {new}{ends[1]}）")
+    if (more := len(case["requests"]) - _LISTED) > 0:
+        en.append(f"and {more} more")
+        zh.append(f"另有 {more} 个")
+    about = Text(
+        f"{case.about.en}; requests, by id: {', '.join(en)}",
+        f"{case.about.zh}；请求（按 id）：{'、'.join(zh)}",
+    )
+    return replace(case, about=about)
 
 
 def _take(items: Iterator[int], count: int) -> tuple[int, ...]:
@@ -117,8 +135,9 @@ def _words(works: list[tuple[int, int, int]]) -> str:
     return ", ".join(parts) or "–"
 
 
-def expect_trace(run: Run, case: Case) -> None:
+def expect_trace(run: Run) -> None:
     """In every step the same tokens of the same requests as the reference."""
+    case = run.case
     want: dict[int, list[tuple[int, int, int]]] = {}
     for step, i, start, count, _ in expect_tensor(case["works"], case).array.tolist():
         want.setdefault(step, []).append((i, start, count))
@@ -136,8 +155,9 @@ def expect_trace(run: Run, case: Case) -> None:
             refuse(_words(here), Text(_words(right), _words(right)), case, what)
 
 
-def expect_ends(run: Run, case: Case) -> None:
+def expect_ends(run: Run) -> None:
     """The same requests end in the same steps as in the reference."""
+    case = run.case
     want = sorted((int(step), int(i)) for step, i in case["ends"])
     if sorted(run.ends) != want:
         first = next(iter(sorted({*want} ^ {*run.ends})), want[-1])
@@ -149,17 +169,17 @@ def expect_ends(run: Run, case: Case) -> None:
         refuse(got, Text(str(right), str(right)), case, what)
 
 
-def expect_legal(run: Run, case: Case, found: dict[int, int] | None = None) -> dict[int, int]:
+def expect_legal(run: Run, found: dict[int, int] | None = None) -> dict[int, int]:
     """Every work is one that a model can compute, and reads what was written for its text.
 
     Args:
         run: what happened.
-        case: for the sentence.
         found: tokens that stand in blocks before, by request.
 
     Returns:
         Tokens computed for each request, those that were computed again included.
     """
+    case = run.case
     _, size, budget, _ = case["sizes"]
     held: dict[tuple[int, int], tuple[int, ...]] = {}  # (block, slot) -> the text up to there
     computed: Counter[int] = Counter()
@@ -173,7 +193,7 @@ def expect_legal(run: Run, case: Case, found: dict[int, int] | None = None) -> d
             want = Text("one work at most for each request", "每个请求至多一项工作")
             refuse(ids, want, case, what)
         for work in works:
-            _expect_work(run, case, work)
+            _expect_work(run, work)
             computed[work.request] += len(work.tokens)
             for place in range(work.start, work.end):
                 key = work.blocks[place // size], place % size
@@ -187,7 +207,8 @@ def expect_legal(run: Run, case: Case, found: dict[int, int] | None = None) -> d
     return computed
 
 
-def _expect_work(run: Run, case: Case, work: Work) -> None:
+def _expect_work(run: Run, work: Work) -> None:
+    case = run.case
     what = Text(
         f"the work of request {work.request} in step {work.step}",
         f"第 {work.step} 步中请求 {work.request} 的工作",
@@ -221,8 +242,9 @@ def _refuse_block(case: Case, work: Work, place: int, block: int) -> NoReturn:
     refuse(Text("something else", "其他内容").en, want, case, what)
 
 
-def expect_samples(run: Run, case: Case) -> None:
+def expect_samples(run: Run) -> None:
     """``sample`` where the newest token is computed, and each new token is sampled once."""
+    case = run.case
     made: Counter[int] = Counter()
     for work in run.works:
         newest = len(run.prompt[work.request]) + made[work.request]
@@ -238,8 +260,9 @@ def expect_samples(run: Run, case: Case) -> None:
         made[work.request] += work.sample
 
 
-def expect_all_back(run: Run, case: Case) -> None:
+def expect_all_back(run: Run) -> None:
     """Everybody came to an end, the last one with every block there is; then nobody owns one."""
+    case = run.case
     ended = sorted(i for _, i in run.ends)
     if ended != sorted(run.requests):
         what = Text(

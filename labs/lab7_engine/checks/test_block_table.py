@@ -11,8 +11,8 @@ from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Other, Student
 from labs.lab7_engine.checks.paged import (
     AVAILABLE,
-    BLOCKS,
     append,
+    blocks_of,
     fork_of,
     look,
     numbers_of,
@@ -123,7 +123,8 @@ def test_fork_no_room(student: Student, case: Case) -> None:
         moment.expect(case, [(0, first)], about)
         moment.left(1, case)
     owners = [
-        student.call(pool, block, method="references") for block in seen[0].numbers(first, case)
+        student.call(pool, block, method="references")
+        for block in seen[0].numbers(first, case, PARENT)
     ]
     for count in owners:
         expect_value(count, 2, case, OWNERS)
@@ -136,15 +137,22 @@ def test_fork_shares(student: Student, case: Case) -> None:
     分叉以相同的块保存相同的 token，这些块此时有两个所有者。
     """
     pool, table = _begun(student, case)
-    fork, first = fork_of(student, table), case["pieces"][0]
-    seen = look(student, pool, table), look(student, pool, fork)
+    before, fork = student.get(table, "blocks"), fork_of(student, table)
+    seen, first = (look(student, pool, table), look(student, pool, fork)), case["pieces"][0]
     for moment, about in zip(seen, (PARENT, CHILD), strict=True):
         moment.expect(case, [(0, first)], about)
         moment.left(case["size"][0] - -(-first // case["size"][1]), case)
-    mine, other = (moment.numbers(first, case) for moment in seen)
-    if mine != other:
-        want = Text(f"those of the table, {mine}", f"与原表相同：{mine}")
-        raise reject(Other(str(other)), want, case, BLOCKS)
+    held = numbers_of(before, -(-first // case["size"][1]), case, blocks_of(PARENT))
+    mine, other = (
+        moment.numbers(first, case, about)
+        for moment, about in zip(seen, (PARENT, CHILD), strict=True)
+    )
+    if mine != held:
+        want = Text(f"{held}, as before the fork", f"与分叉之前相同：{held}")
+        raise reject(Other(str(mine)), want, case, blocks_of(PARENT))
+    if other != held:
+        want = Text(f"those of the table, {held}", f"与原表相同：{held}")
+        raise reject(Other(str(other)), want, case, blocks_of(CHILD))
     owners = [student.call(pool, block, method="references") for block in mine]
     for count in owners:
         expect_value(count, 2, case, OWNERS)
@@ -196,7 +204,8 @@ def test_fork_copies(student: Student, case: Case) -> None:
     expect_value(after, blocks - shared - 1, case, AVAILABLE)
     alone = first % size > 0
     expect_value(last, blocks - shared - (1 if alone else 2), case, AVAILABLE)
-    own, now = numbers_of(kept, shared, case), numbers_of(written, shared + (not alone), case)
+    own = numbers_of(kept, shared, case, blocks_of(PARENT))
+    now = numbers_of(written, shared + (not alone), case, blocks_of(PARENT))
     if now[:shared] != own:
         want = Text(f"{own}, as before: nobody else owns them", f"仍是 {own}：没有别的所有者")
         what = Text("the blocks of the table that writes alone", "独自写入的表的块")

@@ -54,10 +54,6 @@ def _expect_texts(got: dict[str, str], case: Case) -> None:
         Sampled texts do not depend on other requests: each has a generator of its own.
         采样得到的文本与其他请求无关：每个请求有自己的生成器。
 
-    test_engine_late: engine_late
-        Until a request arrives, time goes on and nothing is computed.
-        没有请求到达时，时间继续前进，但不计算任何东西。
-
     test_engine_stops: engine_stops
         A text ends before its first stop word, whichever tokens that is made of.
         文本在第一个停止词之前结束，无论停止词由哪些 token 组成。
@@ -117,11 +113,11 @@ def _expect_pieces(student: Student, case: Case) -> None:
                 refuse(repr(got), Text(repr(want), repr(want)), case, what)
 
 
-@cases("engine_told")
+@cases("engine_told", "engine_late")
 def test_engine_told(student: Student, case: Case) -> None:
-    """The scheduler is told of every request, step and sampled token, and of who stopped.
+    """The scheduler hears of requests, steps, tokens and stops; steps without work compute nothing.
 
-    调度器得知每个请求、每一步、每个采样得到的 token，以及哪些请求已停止。
+    调度器得知每个请求、每一步、采样得到的 token 与停止的请求；没有工作的步不计算。
     """
     engine, model, scheduler = _parts(student, case)
     _listened(student, case, engine, model)

@@ -250,10 +250,12 @@ def cache_forgets(draw: Draw) -> Draft:
     script.serve("b", other)
     script.found(one)
     script.found(other)
-    script.allocate("x", 3)
+    script.allocate("x", 4)  # all of them: whichever comes first
     script.release("x")
     script.found(other)
-    script.serve("c", one)
+    script.allocate("c", 4)
+    script.fill("c", one)
+    script.release("c")
     script.found(one)
     return script.draft()
 

@@ -129,6 +129,12 @@ def linear_cost(draw: Draw) -> Draft:
     return draft(about, tensors, sizes=[192, 768], block=16)
 
 
+@recipe()
+def linear_rows(draw: Draw) -> Draft:
+    """64 rows, the default, are far more than the eight asked for."""
+    return _rows(draw, 8)
+
+
 @recipe(hidden=2)
 def grouped(draw: Draw) -> Draft:
     return _linear(draw, 4, "", "")
@@ -155,6 +161,20 @@ def grouped_cost(draw: Draw) -> Draft:
     kind = "in 192, out 768, block_rows 16, group_size 32"
     tensors = {"x": draw.normal(5, 192), **{f"w.{k}": v for k, v in state.items()}}
     return draft(Text(kind, kind), tensors, sizes=[192, 768], block=16, group=32)
+
+
+@recipe()
+def grouped_rows(draw: Draw) -> Draft:
+    return _rows(draw, 4)
+
+
+def _rows(draw: Draw, bits: int) -> Draft:
+    """Small, to be repeated: 256 rows of 64."""
+    state, weight = _quantized(draw, bits, 8, 32, 16, whole=False)
+    kind = "in 64, out 256, block_rows 8" + (", group_size 16" if bits == 4 else "")
+    tensors = {"x": draw.normal(1, 64), "float": weight.float()}
+    tensors |= {f"w.{k}": v for k, v in state.items()}
+    return draft(Text(kind, kind), tensors, sizes=[64, 256], block=8, group=16)
 
 
 def _mlp(draw: Draw, bits: int, en: str, zh: str, *, whole: bool = False, **options: Any) -> Draft:
@@ -205,3 +225,28 @@ def mlp_four_whole(draw: Draw) -> Draft:
 @recipe()
 def mlp_bfloat16(draw: Draw) -> Draft:
     return _mlp(draw, 8, "bfloat16: ", "bfloat16：", dtype="bfloat16")
+
+
+@recipe()
+def mlp_rows_eight(draw: Draw) -> Draft:
+    """Small, to be repeated: 64 rows are far more than the four asked for."""
+    return _mlp_rows(draw, 8)
+
+
+@recipe()
+def mlp_rows_four(draw: Draw) -> Draft:
+    return _mlp_rows(draw, 4)
+
+
+def _mlp_rows(draw: Draw, bits: int) -> Draft:
+    hidden, inner, block = 64, 96, 4
+    tensors: State = {"x": draw.normal(1, hidden)}
+    for name in ("gate_proj", "up_proj", "down_proj"):
+        state, weight = _quantized(draw, bits, 8, 32, 16, whole=False)
+        tensors |= {f"w.{name}.{key}": value for key, value in state.items()}
+        tensors[f"float.{name}.weight"] = weight.float()
+    group = 16 if bits == 4 else None
+    kind = f"hidden {hidden}, intermediate {inner}, block_rows {block}" + (
+        f", group_size {group}" if group else ", int8"
+    )
+    return draft(Text(kind, kind), tensors, sizes=[hidden, inner], block=block, group=group)
