@@ -84,7 +84,7 @@ def _expect_weights(student: Student, case: Case) -> None:
     expect_close(by_expert(weights, chosen, case), case["dense"], case, WEIGHTS)
 
 
-@cases("router_bfloat16")
+@cases("router_bfloat16", "router_near")
 def test_router_bfloat16(student: Student, case: Case) -> None:
     """bfloat16 in, bfloat16 logits and weights out, and the same experts.
 

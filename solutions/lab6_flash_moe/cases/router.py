@@ -67,10 +67,17 @@ def _drafted(
     weight = gate_of(draw, experts, hidden).to(getattr(torch, dtype))
     lead = 0.15 if dtype == "bfloat16" else LEAD
     x = routed(draw, weight, top_k, batch * tokens, lead=lead)
+    return _routed_by(weight, x, top_k, about, norm=norm, **options)
+
+
+def _routed_by(
+    weight: torch.Tensor, x: torch.Tensor, top_k: int, about: Text, *, norm: bool, **options: Any
+) -> Draft:
     logits = x.double() @ weight.double().T
     shares, chosen = oracle_moe.route(logits, top_k, norm=norm)
     dense = torch.zeros_like(logits).scatter_(1, chosen, shares)
     tensors = {"x": x, "w.weight": weight, "logits": logits, "dense": dense}
+    experts, hidden = weight.shape
     return draft(about, tensors, size=[hidden, experts, top_k], norm=norm, **options)
 
 
@@ -94,3 +101,15 @@ def router_single(draw: Draw) -> Draft:
 @recipe()
 def router_bfloat16(draw: Draw) -> Draft:
     return _drafted(draw, "bfloat16: ", "bfloat16：", norm=False, dtype="bfloat16")
+
+
+@recipe()
+def router_near(draw: Draw) -> Draft:
+    """bfloat16 logits, exact, that lie a two-thousandth apart: their probabilities in bfloat16
+    would be equal. Every token has one feature, which is 8."""
+    en, zh = "bfloat16, logits near one another: ", "bfloat16，logits 彼此接近："
+    (hidden, _, experts, top_k, *_), about = described(draw, en, zh)
+    orders = torch.stack([draw.permutation(experts) for _ in range(hidden)], dim=1)
+    weight = ((205 + 2 * orders) * 2.0**-14).bfloat16()
+    x = (8 * torch.eye(hidden)).bfloat16()
+    return _routed_by(weight, x, top_k, about, norm=False, dtype="bfloat16")
