@@ -84,7 +84,7 @@ menu help:
 	@echo "instructors   make demo                  grade the sample class into graded-demo/"
 	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
 	@echo "              make doctor                try attacks on this machine, and say what holds"
-	@echo "authors       make new-lab NAME=lab7_gate [FILES=\"a.py b.py\"]  a tiny lab to start from"
+	@echo "authors       make new-lab NAME=lab8_gate [FILES=\"a.py b.py\"]  a tiny lab to start from"
 	@echo "              make try LAB=2             check a lab in the making, in seconds"
 	@echo "              make build LAB=2           write everything that is generated for a lab"
 	@echo "              make audit LAB=2           prove what a lab promises"

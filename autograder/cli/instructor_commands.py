@@ -114,7 +114,7 @@ def add(commands: Commands) -> None:
 
     text = "for authors: write a tiny lab, to be edited from there"
     new = commands.add("new-lab", _new_lab, text, lab=None)
-    new.add_argument("name", help="of the lab and its folders, as lab7_gate")
+    new.add_argument("name", help="of the lab and its folders, as lab8_gate")
     text = "what students will edit (default: attention.py mlp.py)"
     files = ["attention.py", "mlp.py"]
     new.add_argument("--files", nargs="+", default=files, metavar="FILE", help=text)

@@ -31,6 +31,7 @@ from .texts import (
     wide,
 )
 
+SHORT = ("the", "sea", "he", "a", "of", "men")
 LINES = re.compile(r"[^\n]+|\n")  # a pattern that lets merges reach across spaces
 
 
@@ -193,11 +194,17 @@ def train_lines(draw: Draw) -> Draft:
     """What is merged first reaches across a space, as this pattern cuts at lines only."""
     size = draw.pick((262, 263, 264))
 
+    def made() -> str:
+        # Short words, one of them half of the time: pairs across a space are as frequent as any.
+        words = chosen(draw, SHORT, 4)
+        odds = draw.uniform(4, 12, low=0, high=1) ** 2 * len(words)
+        return "\n".join(" ".join(words[int(n)] for n in line) for line in odds.tolist())
+
     def good(text: str) -> bool:
         merges = oracle.train(text, size, (), LINES)[1]
         return _is_clear(text, size, LINES) and merges != oracle.train(text, size)[1]
 
-    text = until(lambda: "\n".join(prose(draw, 15) for _ in range(4)), good)
+    text = until(made, good)
     return _trained(text, size, (), "a pattern that cuts at lines", "按行切分的 pattern", LINES)
 
 
