@@ -25,6 +25,26 @@ WHEELS ?=
 # The grader, where it comes with the course as a wheel.
 GRADER := $(lastword $(sort $(wildcard grader/*.whl)))
 
+# The language of what make itself says: LAB_LANG, or else the shell's.
+SPEAKS := $(if $(findstring zh,$(or $(LAB_LANG),$(LC_ALL),$(LC_MESSAGES),$(LANG))),zh,en)
+ifeq ($(SPEAKS),zh)
+SETTING_UP = 正在创建 $(VENV)：只需一次，要几分钟
+NO_PYTHON = 没有 $(PYTHON)，或其版本低于 3.11：请先 sudo apt install python3.11-venv，再 make setup \
+PYTHON=python3.11（没有 root 权限：用 uv 或 conda，见 README.zh-CN.md）
+NO_VENV = $(PYTHON) 无法创建环境：请先 sudo apt install python3-venv（没有 root 权限：用 uv 或 conda，见 README.zh-CN.md）
+NO_ANSWER = 没有应答；torch 将与其他软件包一起安装
+NOT_THERE = $(VENV) 不是一个环境；make setup VENV=$(VENV) 可以在那里创建
+NO_GRADER = $(VENV) 中没有评分器：请运行 make setup VENV=$(VENV)
+else
+SETTING_UP = setting up $(VENV): only this once, and it takes a few minutes
+NO_PYTHON = $(PYTHON) is missing or older than 3.11: sudo apt install python3.11-venv, then make setup \
+PYTHON=python3.11 (without root: uv or conda, see README.md)
+NO_VENV = $(PYTHON) cannot make environments: sudo apt install python3-venv (without root: uv or conda, see README.md)
+NO_ANSWER = no answer; torch will come with the other packages
+NOT_THERE = $(VENV) is not an environment; make setup VENV=$(VENV) makes one there
+NO_GRADER = $(VENV) lacks the grader: make setup VENV=$(VENV)
+endif
+
 ifeq ($(OS),Windows_NT)
 PY := $(VENV)/Scripts/python
 else
@@ -65,34 +85,62 @@ endif
 .DEFAULT_GOAL := menu
 
 menu help:
-	@echo "students      make test [LAB=2 K=rotary] check your files on the public cases"
-	@echo "              make watch LAB=2           check again whenever you save"
-	@echo "              make hint LAB=2 [K=rotary] a hint; ask again for more"
-	@echo "              make debug LAB=2 K=rotary  the same checks in one process, for breakpoints"
-	@echo "              make spot LAB=1            what is wrong with these claims? (ungraded)"
-	@echo "              make review                the claims you got wrong, again; five minutes a day"
-	@echo "              make chat LAB=2            talk to a tiny Qwen3 that runs on your code"
-	@echo "              make serve LAB=7 [PORT=8000]  your engine over HTTP, for OpenAI clients"
-	@echo "              make submit LAB=2 ID=… NAME=…  check your files and pack them to hand in"
-	@echo "              make notebook              the labs in pictures, in your browser"
-	@echo "              make carry FROM=2 TO=4     copy your files from lab 2 into lab 4"
-	@echo "              make reset LAB=2           start over; your files are kept in backups/"
-	@echo "              make report                write scores and pictures into my_report.md"
-	@echo "              make doctor                can this machine run the labs?"
-	@echo "              make setup [WHEELS=folder] install what you need (the other commands do it, too)"
+	@sed -n 's/^#$(SPEAKS) //p' "$(firstword $(MAKEFILE_LIST))"
+#en students      make test [LAB=2 K=rotary] check your files on the public cases
+#en               make watch LAB=2           check again whenever you save
+#en               make hint LAB=2 [K=rotary] a hint; ask again for more
+#en               make debug LAB=2 K=rotary  the same checks in one process, for breakpoints
+#en               make spot LAB=1            what is wrong with these claims? (ungraded)
+#en               make review                the claims you got wrong, again; five minutes a day
+#en               make chat LAB=2            talk to a tiny Qwen3 that runs on your code
+#en               make serve LAB=7 [PORT=8000]  your engine over HTTP, for OpenAI clients
+#en               make submit LAB=2 ID=… NAME=…  check your files and pack them to hand in
+#en               make notebook              the labs in pictures, in your browser
+#en               make carry FROM=2 TO=4     copy your files from lab 2 into lab 4
+#en               make reset LAB=2           start over; your files are kept in backups/
+#en               make report                write scores and pictures into my_report.md
+#en               make doctor                can this machine run the labs?
+#en               make setup [WHEELS=folder] install what you need (the other commands do it, too)
+#zh 学生          make test [LAB=2 K=rotary] 用公开用例检查你的文件
+#zh               make watch LAB=2           每次保存后自动再检查
+#zh               make hint LAB=2 [K=rotary] 给一条提示；再次运行，会多说一些
+#zh               make debug LAB=2 K=rotary  在同一个进程里做同样的检查，可以用断点
+#zh               make spot LAB=1            这些说法错在哪里？（不计分）
+#zh               make review                再做一遍答错的题；每天五分钟
+#zh               make chat LAB=2            与运行在你的代码上的微型 Qwen3 对话
+#zh               make serve LAB=7 [PORT=8000]  让你的引擎通过 HTTP 服务 OpenAI 客户端
+#zh               make submit LAB=2 ID=… NAME=…  检查你的文件，并打包用于提交
+#zh               make notebook              在浏览器里看图学习各个实验
+#zh               make carry FROM=2 TO=4     把实验 2 的文件复制到实验 4
+#zh               make reset LAB=2           重新开始；你的文件保存在 backups/
+#zh               make report                把分数与图写进 my_report.md
+#zh               make doctor                这台机器能运行这些实验吗？
+#zh               make setup [WHEELS=folder] 安装所需的软件（其他命令也会自动安装）
 # <instructors>
-	@echo "instructors   make demo                  grade the sample class into graded-demo/"
-	@echo "              make grade HANDINS=folder OUT=folder [WEIGHTS=...]"
-	@echo "              make doctor                try attacks on this machine, and say what holds"
-	@echo "authors       make new-lab NAME=lab8_gate [FILES=\"a.py b.py\"]  a tiny lab to start from"
-	@echo "              make try LAB=2             check a lab in the making, in seconds"
-	@echo "              make build LAB=2           write everything that is generated for a lab"
-	@echo "              make audit LAB=2           prove what a lab promises"
-	@echo "              make release               the students' copy into dist/"
-	@echo "developers    make check | check-all | fuzz | bench | chaos | soak | compat"
-	@echo "              make attacks | attacks-ablate   hostile hand-ins; the same with defences off"
-	@echo "              make mutants [LAB=2]       every known mistake is caught and named"
-	@echo "              make mutants-auto LAB=2    small changes to the solution, all graded"
+#en instructors   make demo                  grade the sample class into graded-demo/
+#en               make grade HANDINS=folder OUT=folder [WEIGHTS=...]
+#en               make doctor                try attacks on this machine, and say what holds
+#en authors       make new-lab NAME=lab8_gate [FILES="a.py b.py"]  a tiny lab to start from
+#en               make try LAB=2             check a lab in the making, in seconds
+#en               make build LAB=2           write everything that is generated for a lab
+#en               make audit LAB=2           prove what a lab promises
+#en               make release               the students' copy into dist/
+#en developers    make check | check-all | fuzz | bench | chaos | soak | compat
+#en               make attacks | attacks-ablate   hostile hand-ins; the same with defences off
+#en               make mutants [LAB=2]       every known mistake is caught and named
+#en               make mutants-auto LAB=2    small changes to the solution, all graded
+#zh 教师          make demo                  给示例班级评分，写入 graded-demo/
+#zh               make grade HANDINS=文件夹 OUT=文件夹 [WEIGHTS=...]
+#zh               make doctor                在这台机器上试着攻击，报告哪些隔离有效
+#zh 作者          make new-lab NAME=lab8_gate [FILES="a.py b.py"]  生成一个很小的实验作为起点
+#zh               make try LAB=2             几秒内检查一个编写中的实验
+#zh               make build LAB=2           写出一个实验中所有自动生成的文件
+#zh               make audit LAB=2           证明一个实验的各项承诺
+#zh               make release               在 dist/ 中生成学生版
+#zh 开发者        make check | check-all | fuzz | bench | chaos | soak | compat
+#zh               make attacks | attacks-ablate   恶意提交；以及关闭防护后的同样提交
+#zh               make mutants [LAB=2]       每个已知错误都被发现，并说出名称
+#zh               make mutants-auto LAB=2    自动小改参考答案，并全部评分
 
 # Test processes at a time: one more than two cores, since tests of processes wait a lot. The tests
 # of a module, or of a lab's proofs, stay in one.
@@ -111,16 +159,13 @@ else ifneq ($(TORCH_INDEX),)
 WITH_TORCH = $(INSTALL) --no-deps --index-url "$(TORCH_INDEX)" torch
 else
 WITH_TORCH = $(HAS_GPU) || $(INSTALL) --no-deps --retries 0 --timeout 10 \
-	--index-url $(CPU_BUILDS) torch || echo "no answer; torch will come with the other packages"
+	--index-url $(CPU_BUILDS) torch || echo "$(NO_ANSWER)"
 endif
 # Forced, since a newer grader may have the same version.
 WITH_GRADER = $(if $(GRADER),$(INSTALL) --force-reinstall --no-deps "$(GRADER)")
 define NEW_VENV
-@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "$(PYTHON) is missing or \
-older than 3.11: sudo apt install python3.11-venv, then make setup PYTHON=python3.11 (without root: \
-uv or conda, see README.md)" >&2; exit 2; }
-@$(PYTHON) -c "import venv, ensurepip" 2>/dev/null || { echo "$(PYTHON) cannot make environments: \
-sudo apt install python3-venv (without root: uv or conda, see README.md)" >&2; exit 2; }
+@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "$(NO_PYTHON)" >&2; exit 2; }
+@$(PYTHON) -c "import venv, ensurepip" 2>/dev/null || { echo "$(NO_VENV)" >&2; exit 2; }
 $(PYTHON) -m venv "$(VENV)"
 endef
 
@@ -129,7 +174,7 @@ $(PY):
 	$(NEW_VENV)
 
 $(READY_CORE): | $(PY)
-	@echo "setting up $(VENV): only this once, and it takes a few minutes"
+	@echo "$(SETTING_UP)"
 	$(WITH_TORCH)
 	$(WITH_GRADER)
 	$(INSTALL) -e ".[chat]"
@@ -151,11 +196,11 @@ else
 # Only `make setup` writes to an environment of yours, and its torch stays: pip only adds what is
 # missing. All other commands just say what is missing.
 $(PY):
-	@echo "$(VENV) is not an environment; make setup VENV=$(VENV) makes one there" >&2; exit 2
+	@echo "$(NOT_THERE)" >&2; exit 2
 
 has-core: | $(PY)
 	@$(PY) -c "import autograder" 2>/dev/null || \
-	{ echo "$(VENV) lacks the grader: make setup VENV=$(VENV)" >&2; exit 2; }
+	{ echo "$(NO_GRADER)" >&2; exit 2; }
 	@$(SAID) $(PY) -m autograder.doctor.machine chat
 
 has-notebooks: | $(PY)

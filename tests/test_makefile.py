@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -133,3 +134,22 @@ def copied(folder: Path) -> None:
     """The files that set-up reads."""
     for name in FILES:
         shutil.copy(ROOT / name, folder)
+
+
+@pytest.mark.parametrize("shell", ["en_US.UTF-8", "zh_CN.UTF-8"])
+def test_make_speaks_the_language_of_the_labs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    for name in FILES:
+        shutil.copy(ROOT / name, tmp_path)
+    monkeypatch.setenv("LC_ALL", shell)
+    menus = {lang: make("help", f"LAB_LANG={lang}").stdout for lang in ("en", "zh")}
+    commands = [re.findall(r"make ([a-z-]+)", menu) for menu in menus.values()]
+    assert commands[0] == commands[1] and "test" in commands[0]
+    assert "学生" in menus["zh"] and menus["en"].replace("…", "").isascii()
+    assert make("help").stdout == menus[shell[:2]] == make().stdout
+    told = {
+        lang: make("setup", "PYTHON=/absent", f"LAB_LANG={lang}", folder=tmp_path).stderr
+        for lang in menus
+    }
+    assert "is missing or older than 3.11" in told["en"] and "其版本低于 3.11" in told["zh"]
