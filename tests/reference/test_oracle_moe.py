@@ -88,6 +88,11 @@ def lead(logits: np.ndarray, top_k: int) -> float:  # type: ignore[type-arg]
 def test_no_case_has_a_tie_at_the_last_place() -> None:
     seen = 0
     for case in cases():
+        if case.recipe == "router_near":  # near on purpose, and exact in bfloat16 as they are
+            logits = case["logits"].array
+            assert (logits == torch.from_numpy(logits).bfloat16().float().numpy()).all()
+            assert lead(logits, int(case["size"][-1])) > 0
+            continue
         layers = case.group("b.") if case.recipe.startswith("loss") else {}
         if "logits" in case.tensors:
             layers = {"logits": case["logits"]}

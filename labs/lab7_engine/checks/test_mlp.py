@@ -2,8 +2,8 @@
 
 Bytes are counted on 768 rows of 192 in blocks of 16. Right styles take 0.14 to 0.73 of the limit;
 the whole weight wide takes 1.6 of it in bfloat16 and 2.7 in float32. That block_rows is passed on
-is seen on 256 rows of 64 in blocks of 8: right styles take 0.13 to 0.82 of the limit, 64 rows at a
-time 2.19 or more. FLOPs: right ones take 1 to 4.2 times the ideal (the latter scales rows by a
+is seen on 384 rows of 64 in blocks of 8: right styles take 0.13 to 0.82 of the limit, 64 rows at a
+time 1.85 or more. FLOPs: right ones take 1 to 4.2 times the ideal (the latter scales rows by a
 product), all rows for every block 48 times.
 """
 

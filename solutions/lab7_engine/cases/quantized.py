@@ -169,12 +169,12 @@ def grouped_rows(draw: Draw) -> Draft:
 
 
 def _rows(draw: Draw, bits: int) -> Draft:
-    """Small, to be repeated: 256 rows of 64."""
+    """Small, to be repeated: 384 rows of 64."""
     state, weight = _quantized(draw, bits, 8, 32, 16, whole=False)
-    kind = "in 64, out 256, block_rows 8" + (", group_size 16" if bits == 4 else "")
+    kind = "in 64, out 384, block_rows 8" + (", group_size 16" if bits == 4 else "")
     tensors = {"x": draw.normal(1, 64), "float": weight.float()}
     tensors |= {f"w.{k}": v for k, v in state.items()}
-    return draft(Text(kind, kind), tensors, sizes=[64, 256], block=8, group=16)
+    return draft(Text(kind, kind), tensors, sizes=[64, 384], block=8, group=16)
 
 
 def _mlp(draw: Draw, bits: int, en: str, zh: str, *, whole: bool = False, **options: Any) -> Draft:
