@@ -87,7 +87,7 @@ def test_rotary_runs(student: Student, case: Case) -> None:
         Without scaling it is the rotation of Qwen3.
         没有缩放时，就是 Qwen3 的旋转。
 
-    test_rotary_scaled: rotary_scaled
+    test_rotary_scaled: rotary_scaled rotary_far
         With YaRN the products of queries and keys are those of Hugging Face.
         使用 YaRN 时，查询与键的乘积与 Hugging Face 一致。
     """)
@@ -96,7 +96,9 @@ def _expect_scores(student: Student, case: Case) -> None:
         "labs.given.parallel.scores_of",
         _rotary(student, case), case["q"], case["k"], case["positions"],
     )  # fmt: skip
-    expect_close(scores, case["y"], case, SCORES, limit=Limit(1e-4, 1e-3))
+    # An angle of thousands has an error of some ten-thousandths in float32.
+    far = Limit(1e-3, 1e-2) if case.recipe == "rotary_far" else Limit(1e-4, 1e-3)
+    expect_close(scores, case["y"], case, SCORES, limit=far)
 
 
 @cases("rotary_scaled", "rotary_factor")
@@ -113,13 +115,14 @@ def test_rotary_lengths(student: Student, case: Case) -> None:
 
 @cases("rotary_bfloat16")
 def test_rotary_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out.
+    """bfloat16 in, bfloat16 out; angles are float32 all the same.
 
-    输入 bfloat16，输出 bfloat16。
+    输入 bfloat16，输出 bfloat16；角度仍用 float32 计算。
     """
     result = _rotary(student, case)(case["q"], case["positions"])
     expect_dtype(result, "bfloat16", case)
     got = expect_shape(result, case["q"].shape, case).array.astype(np.float64)
+    expect_close(result, case["y"], case, limit=Limit(1e-1, 5e-2))
     own = np.sqrt((got**2).sum(-1)).astype(np.float32)
     expect_close(Tensor.of(own), case["lengths"], case, LENGTH, limit=Limit(3e-2, 3e-2))
 

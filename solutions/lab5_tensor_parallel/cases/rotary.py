@@ -59,11 +59,17 @@ def yarn_short(draw: Draw) -> Draft:
 
 
 def _rotation(
-    draw: Draw, scaling: Scaling | None, en: str = "", zh: str = "", *, key: str = "rope_type"
+    draw: Draw,
+    scaling: Scaling | None,
+    en: str = "",
+    zh: str = "",
+    *,
+    key: str = "rope_type",
+    start: int = 300,
 ) -> Draft:
     size, theta, _, _ = draw.pick(_SIZES)
     tokens, heads = draw.pick(((9, 4), (12, 3), (7, 5)))
-    first = draw.integer(300, 500)
+    first = start + draw.integer(0, 200)
     positions = torch.cat((torch.arange(tokens - 4), torch.arange(first, first + 4)))
     q, k = draw.normal(tokens, heads, size), draw.normal(tokens, 2, size)
     turned = [oracle_engine.rotate(x, positions, theta, scaling) for x in (q, k)]
@@ -90,6 +96,14 @@ def rotary_scaled(draw: Draw) -> Draft:
 
 
 @recipe()
+def rotary_far(draw: Draw) -> Draft:
+    """Positions in the thousands: float16 holds every other of them."""
+    _, _, context, factor = draw.pick(_SIZES)
+    scaling = _scaling(context, factor)
+    return _rotation(draw, scaling, "positions above 3000: ", "位置超过 3000：", start=3001)
+
+
+@recipe()
 def rotary_factor(draw: Draw) -> Draft:
     """attention_factor is given; betas, too, and the older name of the type."""
     _, _, context, factor = draw.pick(_SIZES)
@@ -105,5 +119,5 @@ def rotary_bfloat16(draw: Draw) -> Draft:
     q = made.tensors["q"].bfloat16()
     values = dict(made.values)
     y = oracle_engine.rotate(q, made.tensors["positions"], values["theta"], values["scaling"])
-    tensors = {"q": q, "positions": made.tensors["positions"], "lengths": y.norm(dim=-1)}
+    tensors = {"q": q, "positions": made.tensors["positions"], "y": y, "lengths": y.norm(dim=-1)}
     return draft(made.about, tensors, **values, dtype="bfloat16")
