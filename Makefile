@@ -124,7 +124,7 @@ menu help:
 #en               make try LAB=2             check a lab in the making, in seconds
 #en               make build LAB=2           write everything that is generated for a lab
 #en               make audit LAB=2           prove what a lab promises
-#en               make release               the students' copy into dist/
+#en               make release [STUBS=zh]    the students' copy into dist/
 #en developers    make check | check-all | fuzz | bench | chaos | soak | compat
 #en               make attacks | attacks-ablate   hostile hand-ins; the same with defences off
 #en               make mutants [LAB=2]       every known mistake is caught and named
@@ -136,7 +136,7 @@ menu help:
 #zh               make try LAB=2             几秒内检查一个编写中的实验
 #zh               make build LAB=2           写出一个实验中所有自动生成的文件
 #zh               make audit LAB=2           证明一个实验的各项承诺
-#zh               make release               在 dist/ 中生成学生版
+#zh               make release [STUBS=zh]    在 dist/ 中生成学生版（STUBS=zh：代码说明用中文）
 #zh 开发者        make check | check-all | fuzz | bench | chaos | soak | compat
 #zh               make attacks | attacks-ablate   恶意提交；以及关闭防护后的同样提交
 #zh               make mutants [LAB=2]       每个已知错误都被发现，并说出名称
@@ -291,7 +291,7 @@ doctor: $(READY_CORE)
 # <instructors>
 # The students' copy: a folder for a template repository and a zip, in dist/.
 release: $(READY_CORE)
-	@$(RUN) release
+	@$(RUN) release $(if $(STUBS),--stubs "$(STUBS)")
 
 # The zip on a bare machine: unpacked, set up anew from the package index, solved: 100 in every lab.
 release-check: $(READY_DEV)

@@ -17,7 +17,15 @@ from typing import Any
 
 import torch
 
-from autograder.authoring import build, pages, prove_cases, prove_lab, prove_words, styles
+from autograder.authoring import (
+    build,
+    docstrings,
+    pages,
+    prove_cases,
+    prove_lab,
+    prove_words,
+    styles,
+)
 from autograder.authoring.place import LabSources, NotProvedError
 from autograder.authoring.stubs import Fate
 from autograder.course import labfile
@@ -92,6 +100,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise("every message that code asks for exists", prove_words.absent_messages),
     Promise("the handout has every part, and the points of lab.toml", prove_lab.handout_breaches),
     Promise("Chinese pages are made of the English as it stands", pages.breaches),
+    Promise("Chinese docstrings are made of the English as it stands", docstrings.breaches),
     Promise("pages and messages use the words of the glossary", prove_words.breaches),
     Promise("no check expects what another request held", prove_cases.handed_out),
     Promise("public cases are what their recipes give", prove_cases.stale),

@@ -18,7 +18,7 @@ _MADE_OF = re.compile(r"<!-- en: ([0-9a-f]{12}) -->")
 _FENCE = re.compile(r"^```.*?^```[^\S\n]*$", re.MULTILINE | re.DOTALL)
 # Both may go on in the next line, though not in the next paragraph.
 _FORMULA = re.compile(r"(?<![\\$])\$(?!\$)((?:[^$\n]|\n(?!\s*\n))+)\$")
-_CODE = re.compile(r"`((?:[^`\n]|\n(?!\s*\n))+)`")
+_CODE = re.compile(r"(``?)((?:[^`\n]|\n(?!\s*\n))+)\1")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -83,7 +83,7 @@ class Section:
         """Return what has to be the same in every language, by kind: code blocks in their order."""
         bare = _COMMENT.sub(" ", _FENCE.sub(" ", self.body))
         formulas = _FORMULA.findall(_CODE.sub(" ", bare))
-        codes = _CODE.findall(bare)
+        codes = [code for _, code in _CODE.findall(bare)]
         links = [link for link in _LINK.findall(bare) if not link.startswith("#")]
         return {
             "code block": _FENCE.findall(self.body),
@@ -291,11 +291,12 @@ def odd(pair: Pair, english: str, shown: str) -> Iterator[str]:
         if found != wanted:
             yield (
                 f"{shown}:{zh.line}: “{zh.title}” has other {kind}s than “{en.title}” "
-                f"({english}:{en.line}): {_difference(wanted, found)}; write them the same"
+                f"({english}:{en.line}): {difference(wanted, found)}; write them the same"
             )
 
 
-def _difference(wanted: Iterable[str], found: Iterable[str]) -> str:
+def difference(wanted: Iterable[str], found: Iterable[str]) -> str:
+    """Return what one list lacks, and what it has beside."""
     lacking = [one for one in wanted if one not in found]
     extra = [one for one in found if one not in wanted]
     told = [f"lacks {_shown(lacking)}"] if lacking else []

@@ -42,8 +42,8 @@ class ReleaseError(ValueError):
     """The students' copy cannot be made, or would give something away; names the file."""
 
 
-def run(out: Path, root: Path = labfile.ROOT) -> int:
-    """Write both into ``out`` and say where.
+def run(out: Path, root: Path = labfile.ROOT, *, stubs_in: str = "en") -> int:
+    """Write both into ``out`` and say where; docstrings of the stubs in that language.
 
     Returns:
         0.
@@ -51,7 +51,7 @@ def run(out: Path, root: Path = labfile.ROOT) -> int:
     Raises:
         ReleaseError: a source is wrong, holds a line of a solution, or is not there.
     """
-    files = sources(root)
+    files = sources(root, stubs_in)
     problems = [*leaks(files, root), *lacking(files)]
     if problems:
         raise ReleaseError("\n".join(problems))
@@ -60,13 +60,13 @@ def run(out: Path, root: Path = labfile.ROOT) -> int:
     return 0
 
 
-def contents(root: Path) -> dict[str, bytes]:
+def contents(root: Path, stubs_in: str = "en") -> dict[str, bytes]:
     """The students' folder: :func:`sources`, those of the grader in a wheel.
 
     Raises:
         ReleaseError, PartsError, ValueError: as :func:`sources`.
     """
-    return bundle(sources(root), root)
+    return bundle(sources(root, stubs_in), root)
 
 
 def bundle(files: Mapping[str, bytes], root: Path) -> dict[str, bytes]:
@@ -118,7 +118,7 @@ def _digest(blob: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(blob).digest()).rstrip(b"=").decode()
 
 
-def sources(root: Path) -> dict[str, bytes]:
+def sources(root: Path, stubs_in: str = "en") -> dict[str, bytes]:
     """Everything that students get, by path, in order: modules of the grader one by one.
 
     Raises:
@@ -141,7 +141,7 @@ def sources(root: Path) -> dict[str, bytes]:
     for path in _given(root):
         files[_shown(path, root)] = path.read_bytes()
     for toml in (root / "labs").glob("*/lab.toml"):
-        files |= _lab(toml.parent, root)
+        files |= _lab(toml.parent, root, stubs_in)
     return dict(sorted(files.items()))
 
 
@@ -167,12 +167,12 @@ def _given(root: Path) -> Iterator[Path]:
     yield from _files(root / "labs" / "given")
 
 
-def _lab(folder: Path, root: Path) -> dict[str, bytes]:
+def _lab(folder: Path, root: Path, stubs_in: str) -> dict[str, bytes]:
     """A lab as it lies there, its TODOs open whatever somebody has written into them."""
     lab = labfile.load(folder)
-    texts = stubs.stubs(lab, root / "solutions")
+    texts = {one: stubs.stubs(lab, root / "solutions", one) for one in ("en", "zh")}
     own = {_shown(path, root): path.read_bytes() for path in _files(folder)}
-    own |= {_shown(folder / name, root): text.encode() for name, text in texts.items()}
+    own |= {_shown(folder / name, root): text.encode() for name, text in texts[stubs_in].items()}
     original = handed_out.dump(texts)
     return own | {_shown(folder / handed_out.FILE, root): original.encode()}
 

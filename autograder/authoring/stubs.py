@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 
+from autograder.authoring import docstrings
 from autograder.course import handed_out
 from autograder.course.handed_out import is_untouched
 from autograder.course.labfile import SOLUTIONS
@@ -16,6 +17,7 @@ from autograder.course.records import Lab
 
 _BEGIN = re.compile(r"^(\s*)# BEGIN SOLUTION (\S+)\s*$")
 _END = re.compile(r"^\s*# END SOLUTION\s*$")
+_OPEN = {"en": "to be written", "zh": "待完成"}
 
 
 class MarkerError(ValueError):
@@ -59,13 +61,14 @@ def solution_lines(text: str, name: str) -> set[str]:
     return {line for line in lines if len(line) > 20}
 
 
-def stub_of(text: str, name: str, hints: dict[str, str]) -> str:
+def stub_of(text: str, name: str, hints: dict[str, str], language: str = "en") -> str:
     """The student's file: every block replaced by a TODO that raises.
 
     Args:
         text: the solution.
         name: its file name, for errors.
         hints: the words after the TODO, by exercise id.
+        language: of what the TODO raises.
 
     Raises:
         MarkerError: markers do not pair up, or an exercise has no words.
@@ -82,7 +85,8 @@ def stub_of(text: str, name: str, hints: dict[str, str]) -> str:
                 known = ", ".join(hints)
                 raise MarkerError(f"{name}: {begin[2]} is no exercise of lab.toml ({known})")
             out.append(f"{begin[1]}# TODO {begin[2]}: {hints[begin[2]]}")
-            out.append(f'{begin[1]}raise NotImplementedError("TODO {begin[2]}: to be written")')
+            todo = f"TODO {begin[2]}: {_OPEN[language]}"
+            out.append(f'{begin[1]}raise NotImplementedError("{todo}")')
         elif _END.match(line):
             inside = False
         elif not inside:
@@ -98,19 +102,23 @@ class Fate(Enum):
     LEFT = "left"  # somebody changed it
 
 
-def stubs(lab: Lab, solutions: Path = SOLUTIONS) -> dict[str, str]:
+def stubs(lab: Lab, solutions: Path = SOLUTIONS, language: str = "en") -> dict[str, str]:
     """Text of every stub of a lab by file name, banner included.
 
     Raises:
         MarkerError: markers of a solution do not pair up, or name no exercise.
         FileNotFoundError: a solution is absent.
+        ValueError: the Chinese docstrings cannot be read.
     """
-    hints = {exercise.id: exercise.title.en for exercise in lab.exercises}
+    hints = {exercise.id: exercise.title.in_(language) for exercise in lab.exercises}
+    catalogue = docstrings.load(solutions / lab.name) if language == "zh" else {}
     made = {}
     for name in lab.files:
         text = (solutions / lab.name / name).read_text(encoding="utf-8")
-        body = stub_of(text, name, hints)
-        made[name] = handed_out.with_banner(body)
+        body = stub_of(text, name, hints, language)
+        if name in catalogue:
+            body = docstrings.in_chinese(body, catalogue[name])
+        made[name] = handed_out.with_banner(body, language)
     return made
 
 

@@ -144,6 +144,9 @@ def add(commands: Commands) -> None:
     text = "for authors: write the students' copy, as a folder and as a zip"
     release = commands.add("release", _release, text, lab=None)
     release.add_argument("--out", type=Path, default=Path("dist"), help="where to (default: dist)")
+    release.add_argument(
+        "--stubs", choices=("en", "zh"), default="en", help="language of their docstrings"
+    )
 
     text = "Hugging Face folder or hub id: real Qwen3 weights"
     commands["test"].add_argument("--weights", help=text)
@@ -243,8 +246,10 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _translated(arguments: argparse.Namespace) -> int:
-    from autograder.authoring import pages
+    from autograder.authoring import docstrings, pages
 
+    if arguments.page.name == docstrings.FILE:
+        return docstrings.run(arguments.page)
     return pages.run(arguments.page, arguments.section)
 
 
@@ -276,7 +281,7 @@ def _audit(arguments: argparse.Namespace) -> int:
 def _release(arguments: argparse.Namespace) -> int:
     from autograder.authoring import release
 
-    return release.run(arguments.out)
+    return release.run(arguments.out, stubs_in=arguments.stubs)
 
 
 def _grade_report(arguments: argparse.Namespace) -> int:

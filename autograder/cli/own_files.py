@@ -1,4 +1,4 @@
-"""``reset``: a lab's files as they were handed out; what stood there is kept."""
+"""``reset``: a lab's files as they were handed out, in a student's language; work is kept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_reset(lab_name: str, folder: Path | None, match: str, language: str) -> 
             f"K={match}: no file of {lab.name}: {', '.join(lab.files)}",
             f"K={match}：{lab.name} 没有这个文件：{'、'.join(lab.files)}",
         )
-    texts = _texts(lab)
+    texts = _texts(lab, language)
     if texts is None:
         print(_say("no_originals", language, folder=lab.folder), file=sys.stderr)
         return 1
@@ -51,7 +51,7 @@ def run_reset(lab_name: str, folder: Path | None, match: str, language: str) -> 
         if path.is_file() and path.read_bytes() == texts[name].encode():
             print(_say("unchanged", language, file=path))
             continue
-        if path.is_file():
+        if path.is_file() and not is_untouched(path.read_text("utf-8", errors="replace")):
             print(keep_copies(path, backup, language))
         write_atomic(path, texts[name])
         print(_say("put_back", language, file=path))
@@ -73,11 +73,11 @@ def keep_copies(path: Path, backup: Path, language: str) -> str:
     return _say("kept", language, file=backup / path.name)
 
 
-def _texts(lab: Lab) -> dict[str, str] | None:
-    """The files as they were handed out, by name."""
-    kept = handed_out.load(lab.folder)
+def _texts(lab: Lab, language: str) -> dict[str, str] | None:
+    """The files as they were handed out, by name, with docstrings in ``language``."""
+    kept = handed_out.load(lab.folder, language)
     if kept is None and importlib.util.find_spec(STUBS.rpartition(".")[0]) is not None:
-        made: dict[str, str] = importlib.import_module(STUBS).stubs(lab)
+        made: dict[str, str] = importlib.import_module(STUBS).stubs(lab, language=language)
         return made
     return kept
 

@@ -8,34 +8,37 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FILE = "handed_out.json"  # in a lab of a student's copy: its files as they came
-_MARK = "# Generated from the course's sources"
+_BANNERS = {
+    "en": "# Generated from the course's sources (stub {}): fill in the TODOs.",
+    "zh": "# 由课程的源文件生成（stub {}）：请补全所有 TODO。",
+}
 
 
-def with_banner(body: str) -> str:
+def with_banner(body: str, language: str = "en") -> str:
     """A stub with the line in front that :func:`is_untouched` reads."""
-    return f"{_banner(body)}\n{body}"
+    return f"{_banner(body, language)}\n{body}"
 
 
 def is_untouched(text: str) -> bool:
     """Return whether a file is a stub as it was generated, whatever release it came from."""
     first, _, body = text.partition("\n")
-    return first == _banner(body)
+    return any(first == _banner(body, language) for language in _BANNERS)
 
 
-def dump(texts: Mapping[str, str]) -> str:
-    """The text of :data:`FILE`, from files by name."""
-    return json.dumps(dict(texts), indent=1) + "\n"
+def dump(texts: Mapping[str, Mapping[str, str]]) -> str:
+    """The text of :data:`FILE`, from files by language and name."""
+    return json.dumps(texts, indent=1) + "\n"
 
 
-def load(folder: Path) -> dict[str, str] | None:
+def load(folder: Path, language: str) -> dict[str, str] | None:
     """The files of the lab in ``folder`` as they came; None where that is not known."""
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))[language]
+    except (OSError, ValueError, LookupError, TypeError):
         return None
     return found if isinstance(found, dict) else None
 
 
-def _banner(body: str) -> str:
+def _banner(body: str, language: str) -> str:
     digest = hashlib.sha256(body.encode()).hexdigest()[:12]
-    return f"{_MARK} (stub {digest}): fill in the TODOs."
+    return _BANNERS[language].format(digest)

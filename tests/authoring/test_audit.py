@@ -224,6 +224,12 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (add("README.md", "More.\n"), "README.zh-CN.md:"),
         (remove(CHINESE_PAGE), f"{HANDOUT} has no README.zh-CN.md; write it"),
     ],
+    "Chinese docstrings are made of the English as it stands": [
+        (
+            swap(f"solutions/{LAB}/docstrings.zh.toml", "    n_rep:", "    reps:"),
+            "attention.py: repeat_kv tells other arguments",
+        ),
+    ],
     "pages and messages use the words of the glossary": [
         (swap(CHINESE_PAGE, "#### 掩码", "#### 遮蔽"), "says “遮蔽”; the glossary says “屏蔽”"),
         (add(HANDOUT, "The KV-cache grows.\n"), f"{HANDOUT}:"),

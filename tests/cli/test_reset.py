@@ -84,11 +84,22 @@ def test_a_students_copy_carries_its_own_originals(
 ) -> None:
     lab = tmp_path / "labs" / LAB.name
     shutil.copytree(LAB.folder, lab, ignore=shutil.ignore_patterns("*.bank", "__pycache__"))
-    (lab / handed_out.FILE).write_text(handed_out.dump({**ORIGINAL, "mlp.py": "# ours\n"}))
+    texts = {"en": {**ORIGINAL, "mlp.py": "# ours\n"}, "zh": {**ORIGINAL, "mlp.py": "# 我们的\n"}}
+    (lab / handed_out.FILE).write_text(handed_out.dump(texts))
     monkeypatch.setattr(labfile, "find_lab", lambda name: lab)
     monkeypatch.setattr(own_files, "STUBS", "autograder_is_not_here.stubs")
-    assert main(["reset", "--folder", str(folder)]) == 0
-    assert (folder / "mlp.py").read_text(encoding="utf-8") == "# ours\n"
+    for language, text in (("en", "# ours\n"), ("zh", "# 我们的\n")):
+        assert main(["reset", "--folder", str(folder), "--lang", language]) == 0
+        assert (folder / "mlp.py").read_text(encoding="utf-8") == text
+
+
+def test_docstrings_come_back_in_the_language_of_the_student(folder: Path) -> None:
+    assert main(["reset", "-k", "attention", "--folder", str(folder), "--lang", "zh"]) == 0
+    chinese = (folder / "attention.py").read_text(encoding="utf-8")
+    assert handed_out.is_untouched(chinese) and "注意力" in chinese
+    assert main(["reset", "-k", "attention", "--folder", str(folder), "--lang", "en"]) == 0
+    assert (folder / "attention.py").read_text(encoding="utf-8") == ORIGINAL["attention.py"]
+    assert not (folder.parent / "backups").exists()  # nothing of the student's was in it
 
 
 def test_where_there_are_no_originals_nothing_is_touched(
