@@ -144,9 +144,8 @@ def add(commands: Commands) -> None:
     text = "for authors: write the students' copy, as a folder and as a zip"
     release = commands.add("release", _release, text, lab=None)
     release.add_argument("--out", type=Path, default=Path("dist"), help="where to (default: dist)")
-    release.add_argument(
-        "--stubs", choices=("en", "zh"), default="en", help="language of their docstrings"
-    )
+    text = "language of the docstrings in the stubs (default: en)"
+    release.add_argument("--stubs", choices=("en", "zh"), default="en", help=text)
 
     text = "Hugging Face folder or hub id: real Qwen3 weights"
     commands["test"].add_argument("--weights", help=text)
