@@ -281,8 +281,8 @@ class Fingerprints:
         weight = float(self.weights[column])
         form = item.form if weight else bare_form(item.form)
         unlike = np.array([_unlike(self.forms[row], form) for row in rows])
-        if not item.values.size or not weight:
-            return unlike
+        if not item.values.size or not weight or unlike.min(initial=FAR) >= FAR:
+            return unlike  # of another form, so of any size: its numbers would change nothing
         vector = project(self.items[column][0], item.values, self.vectors.shape[1])
         gaps = np.linalg.norm(self.vectors[rows] - vector, axis=1)
         right = self.reference[column]

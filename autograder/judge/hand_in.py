@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +13,8 @@ import pytest
 from autograder.checks.expect import CheckFailed
 from autograder.checks.plan import CheckCase, Plan
 from autograder.course.plain import from_plain, to_plain
-from autograder.course.records import CheckResult, Message, Outcome, Text
+from autograder.course.records import CheckResult, Finding, Message, Outcome, Text
+from autograder.diagnosis.items import Answer
 from autograder.judge import marks, outcomes
 from autograder.judge.diagnose import Known, findings
 from autograder.judge.marks import may_keep_static_state
@@ -21,7 +23,7 @@ from autograder.sandbox.links import NoWorker, Starter, StudentError, Usage, Wor
 from autograder.sandbox.recording import KeepingTransport, KeptTransport
 from autograder.sandbox.sharing import SharingTransport
 from autograder.sandbox.student import Student
-from autograder.sandbox.transport import Sources, WorkerTransport
+from autograder.sandbox.transport import CheckTransport, Sources, WorkerTransport
 
 # Whether what one check leaves behind in its process decides about another.
 #
@@ -217,6 +219,27 @@ def _asked(titles: Sequence[Text], trial: CheckCase, transport: WorkerTransport)
     return []
 
 
+def _recognised(
+    plan: Plan,
+    results: Sequence[CheckResult],
+    answers: Sequence[Answer],
+    known: Known | None,
+    transport: CheckTransport,
+) -> tuple[Finding, ...]:
+    """Return the findings; none where an answer breaks what looks for them: it costs no points.
+
+    Raises:
+        NoWorker: none could be started.
+    """
+    try:
+        return findings(plan, results, answers, known, transport) if known else ()
+    except NoWorker:
+        raise
+    except Exception as error:
+        print(f"autograder: no mistake was looked for: {type(error).__name__}", file=sys.stderr)
+        return ()
+
+
 def grade_hand_in(
     plan: Plan, request: Mapping[str, Any], start: Starter, known: Known | None = None
 ) -> dict[str, Any]:
@@ -254,7 +277,7 @@ def grade_hand_in(
         results = runner.public(problems, set(request["checks"]))
         # In the worker at hand, which has seen no hidden case yet.
         with transport.aside():
-            recognised = findings(plan, results, runner.answers, known, transport) if known else ()
+            recognised = _recognised(plan, results, runner.answers, known, transport)
         results = runner.hidden()
         files, ran = request["files"], runner.imported
         found = marks.forbidden(lab, files, runner.operators, ran)

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from autograder.sandbox.stacks import MAX_PARSED
+
 Path = tuple[str, ...]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -23,9 +25,7 @@ _REGISTERING = frozenset(
 UNKNOWN = "?"  # an attribute whose name is made, not written down
 _FOLLOWED = 20  # bindings, one to the next
 _POSSIBLE = 20  # things that one name may stand for
-# Characters that are parsed here, in the judge, which has no CPU limit: some Pythons take minutes
-# for a long formatted string.
-MAX_TEXT = 50_000
+MAX_TEXT = MAX_PARSED
 _OURS = "labs"  # what a lab gives
 
 

@@ -15,6 +15,9 @@ from autograder.course.records import Frame
 HEAD = b"Stack (most recent call first):\n"
 _LINE = re.compile(r'  File "(.{1,500})", line (\d{1,7}) in (.{1,200})')
 MOST = 8
+# Characters that are parsed outside of a worker, where nothing ends what takes long: some Pythons
+# take minutes for a long formatted string.
+MAX_PARSED = 50_000
 
 
 def frames(told: str, sources: Mapping[str, str], paths: Mapping[str, str]) -> tuple[Frame, ...]:
@@ -49,6 +52,8 @@ def _escaped(path: str) -> str:
 
 def _loop_of(text: str, line: int) -> int:
     """The line where the innermost loop around a line begins; the line itself without one."""
+    if len(text) > MAX_PARSED:
+        return line
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

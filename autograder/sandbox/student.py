@@ -7,6 +7,7 @@ constructs a module, loads weights and calls it is one round trip.
 from __future__ import annotations
 
 import marshal
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 from autograder.sandbox.links import StudentError, WorkerLost
 from autograder.sandbox.ranks import Group
 from autograder.sandbox.transport import Reply, Transport
-from autograder.wire.messages import KEPT, MAX_OPERATORS, MAX_SIDES, Tensor
+from autograder.wire.messages import KEPT, MAX_NUMEL, MAX_OPERATORS, MAX_SIDES, Tensor
 
 # What checks pass that is neither a number nor a tensor: each becomes something real there.
 
@@ -130,7 +131,7 @@ def decode(tree: Any, arrays: dict[str, Tensor]) -> Any:
     """
     if isinstance(tree, dict):
         if "$t" in tree:
-            return arrays.pop(str(tree["$t"]), Other("nothing"))
+            return _tensor(arrays.pop(str(tree["$t"]), None))
         if "$tuple" in tree:
             return tuple(decode(item, arrays) for item in tree["$tuple"])
         if "$list" in tree:
@@ -146,6 +147,16 @@ def decode(tree: Any, arrays: dict[str, Tensor]) -> Any:
 
 
 _SCALARS = (int, float, str, bool, type(None))
+
+
+def _tensor(found: Tensor | None) -> Tensor | Other:
+    """A tensor that is there, unless it holds more than a worker of ours sends."""
+    if found is None:
+        return Other("nothing")
+    count = math.prod(found.shape)
+    if count > MAX_NUMEL:
+        return Other(f"a tensor of {count} elements, more than {MAX_NUMEL}")
+    return found
 
 
 def _bytes(digits: Any) -> bytes | Other:
@@ -224,7 +235,7 @@ class Student:
         self.traces: list[Any] = []  # of the calls so far, see autograder.worker.session
         self.requests: list[tuple[dict[str, Any], dict[str, Tensor]]] = []  # but for ranks
         self.began_fresh = fresh
-        self.bytes = 0  # of all tensors that came back
+        self.bytes = 0  # of all tensors that came back, as float64: so they are compared
         self._traced = traced
         self._tensors: dict[str, Tensor] = {}
         self._names: dict[int, str] = {}
@@ -362,7 +373,7 @@ class Student:
         arrays: dict[str, Tensor],
     ) -> None:
         """Hand out the values of a reply."""
-        self.bytes += sum(len(tensor.data) for tensor in arrays.values())
+        self.bytes += sum(8 * math.prod(tensor.shape) for tensor in arrays.values())
         try:
             for step, result, value in zip(steps, results, reply["values"], strict=False):
                 if "trace" in step:

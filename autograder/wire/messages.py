@@ -26,6 +26,7 @@ MAX_HEADER = 1 << 20  # in what student code may have made
 MAX_REQUEST = 16 << 20  # in what the judge says; sources are among it
 KEPT = "k:"  # names of tensors that the receiver keeps begin so
 MAX_TENSORS = 4096
+MAX_NUMEL = 1 << 24  # numbers in a tensor that student code gives; as float64 they are 128 MiB
 MAX_OPERATORS = 4000  # names in what one call ran: more than torch has functions
 MAX_COLLECTIVE = 8 << 20  # bytes that one rank may give to the others at a time
 MAX_PRODUCT = 1 << 48  # of the sides that are not zero: numpy multiplies those of empty tensors too

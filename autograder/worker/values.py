@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from autograder.wire.messages import Tensor
+from autograder.wire.messages import MAX_NUMEL, Tensor
 from autograder.worker import loader
 
-MAX_NUMEL = 1 << 24
 MAX_TEXT = 500  # characters, or bytes
 MAX_ITEMS = 1024  # of a list or dict; the whole reply has a bound of its own
 MAX_DEPTH = 6

@@ -30,6 +30,17 @@ import os, struct
 real = os.write
 os.write = lambda fd, data: real(fd, struct.pack("<Q", 1 << 40) + b"x" * 64) and len(data)
 """, says="bytes; 1 to"),
+    Attack(32, "wrong answers of millions of numbers, as many as may travel",
+           "of another form than known mistakes, so their numbers are not looked at", tag="c",
+           where=("attention.py",), last="""
+def stolen(x): return torch.zeros(1 << 24, dtype=torch.bool)
+""" + STEAL),
+    Attack(32, "four times as many, its own limit taken away", "the judge counts once more",
+           tag="d", where=("attention.py",), last="""
+import sys
+sys.modules["autograder.worker.values"].MAX_NUMEL = 1 << 40
+def stolen(x): return torch.zeros(60 << 20, dtype=torch.bool)
+""" + STEAL, says="elements, more than"),
     Attack(34, "two gigabytes of tensors more than allowed", "RLIMIT_AS", first=TRY + """
 import torch
 def hoard():

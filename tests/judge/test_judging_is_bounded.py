@@ -14,9 +14,9 @@ from autograder.checks.plan import CheckCase, Plan
 from autograder.course.records import Check, CheckResult, Exercise, Lab, Limits, Outcome, Text
 from autograder.judge import hand_in, marks, names
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Student
+from autograder.sandbox.student import Other, Student, decode
 from autograder.sandbox.transport import WorkerTransport
-from autograder.wire.messages import Tensor
+from autograder.wire.messages import MAX_NUMEL, Tensor
 
 WORDS = Text("words", "文字")
 CASE = Case("c", "recipe", False, WORDS, {})
@@ -59,6 +59,24 @@ def test_an_odd_answer_in_a_replay_is_told_and_does_not_end_the_judge() -> None:
     passed = {"test_a": CheckResult("test_a", Outcome.PASSED)}
     found = hand_in.changed(plan, passed, cast(WorkerTransport, Renewed()), "seed")
     assert [mark.key for mark in found] == ["check.state_carries_over"]
+
+
+def test_an_answer_that_breaks_the_diagnosis_costs_a_name_and_no_points(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(hand_in, "findings", breaks)
+    given = cast(Any, (None, (), (), "known", None))
+    assert hand_in._recognised(*given) == ()
+    assert capsys.readouterr().err == "autograder: no mistake was looked for: MemoryError\n"
+
+
+def test_no_answer_is_taken_of_more_numbers_than_a_worker_sends() -> None:
+    for count, taken in ((MAX_NUMEL, Tensor), (MAX_NUMEL + 1, Other)):
+        sent = {"r0": Tensor("bool", (1, count), bytes(count))}
+        assert type(decode({"$t": "r0"}, sent)) is taken
 
 
 # ---------------------------------------------------------------- what an answer may gain

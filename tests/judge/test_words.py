@@ -21,7 +21,7 @@ from autograder.judge import outcomes
 from autograder.reference.cases import Case
 from autograder.sandbox.links import WorkerLost
 from autograder.sandbox.student import Other, Result
-from autograder.wire.messages import Tensor
+from autograder.wire.messages import MAX_NUMEL, Tensor
 from autograder.worker import values
 from tests import hand_ins
 
@@ -59,7 +59,7 @@ ODD: dict[str, object] = {
     "a subclass": torch.zeros(2).as_subclass(Marked),
     "sparse": torch.zeros(2, 2).to_sparse(),
     "without values": torch.zeros(2, device="meta"),
-    "too large": torch.zeros(1).expand(values.MAX_NUMEL + 1),
+    "too large": torch.zeros(1).expand(MAX_NUMEL + 1),
     "a long number": 1 << 80,
     "an object": Fraction(1, 3),
     "a long list": [0] * (values.MAX_ITEMS + 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -51,6 +52,16 @@ def test_the_innermost_stands_at_its_loop_and_the_last_call_at_the_bottom() -> N
 def test_what_is_no_line_of_the_hand_in_is_left_out(told: str) -> None:
     assert stacks.frames(told, {"attention.py": TEXT}, {}) == ()
     assert stacks.frames(TOLD * 9, {"attention.py": "(" * 9999}, {}) == ()
+
+
+def test_a_long_text_is_not_parsed_to_find_a_loop() -> None:
+    """Quadratic for the parser of some Pythons; the file need not even be the one that loops."""
+    text = "while True:\n    pass\nf'" + "{x}" * 330_000 + "'\n"
+    told = '  File "attention.py", line 2 in inner'
+    started = time.process_time()
+    (frame,) = stacks.frames(told, {"attention.py": text}, {})
+    assert frame.line == 2
+    assert time.process_time() - started < 2
 
 
 def test_a_path_may_hold_any_letters() -> None:
