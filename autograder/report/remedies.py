@@ -34,6 +34,7 @@ _KINDS = tuple(
         ("raised", r"exception"),
     )
 )
+_SEVERAL = re.compile(r"an? (?:tuple|list)\b")
 
 
 def key_of(result: CheckResult) -> str:
@@ -66,4 +67,8 @@ def _kind(result: CheckResult) -> str:
     found = (values.get(name) for name in ("type", "text", "got"))
     told = [str(one.get("en") if isinstance(one, dict) else one) for one in found if one]
     line = f"{key_of(result)}: {' '.join(told)}"
-    return next((name for name, pattern in _KINDS if pattern.match(line)), "")
+    kind = next((name for name, pattern in _KINDS if pattern.match(line)), "")
+    want = values.get("want")
+    wanted = str(want.get("en") if isinstance(want, dict) else want)
+    # Several things where one tensor should be: not a list that is too long or too short.
+    return "" if kind == "tuple" and _SEVERAL.match(wanted) else kind

@@ -56,3 +56,11 @@ def test_every_remedy_is_that_of_a_kind() -> None:
 def test_wrong_numbers_are_mathematics() -> None:
     assert not is_no_mathematics(failed("mismatch", Outcome.FAILED, what="x", got=3.0))
     assert not is_no_mathematics(failed("not_started", Outcome.NOT_STARTED))
+
+
+@pytest.mark.parametrize("want", ["a list of 1 block numbers", "a tuple of 3"])
+def test_a_list_of_another_length_is_not_called_a_tuple_for_a_tensor(want: str) -> None:
+    got = {"en": "a list of 2", "zh": "2 项的 list"}
+    result = failed("type", Outcome.FAILED, want={"en": want, "zh": want}, got=got)
+    assert not is_no_mathematics(result)
+    assert "one tensor" not in " ".join(remedies(result, "en", "make debug"))
