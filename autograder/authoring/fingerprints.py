@@ -16,6 +16,7 @@ from torch import Tensor
 
 from autograder.authoring.answers import (
     Answers,
+    Traces,
     Wanted,
     catalogue_of,
     reference_of,
@@ -24,6 +25,8 @@ from autograder.authoring.answers import (
 )
 from autograder.authoring.place import LabSources
 from autograder.authoring.recording import code_of, content, hashed
+from autograder.authoring.styles import folders as styles_of
+from autograder.authoring.styles import texts_of
 from autograder.checks.plan import Plan, collect
 from autograder.course.records import Text
 from autograder.diagnosis import misconceptions
@@ -89,6 +92,7 @@ def _stage(step: Step) -> Stage:
     return Stage(step.id, step.name, step.after, rows, step.ordered)
 
 
+ROUNDED = 1e-4  # relative: by so much right code differs that leaves nothing open
 _NO_CHECKS = ("probes.py", "behaviours.py", "confirmations.py")
 
 
@@ -133,13 +137,35 @@ def build(place: LabSources) -> Bank:
     wanted = [Wanted(misconceptions.apply(entry, sources)) for entry in catalogue.entries]
     answers = Answers(plan).short(wanted, what="mistakes")
     traces = [((e.class_name,), a.items) for e, a in zip(catalogue.entries, answers, strict=True)]
+    free = left_open(plan, reference)
     found: dict[str, Fingerprints] = {}
     for name, right in reference.items():
-        prints = fingerprints(shortened(right), [(c, t[name]) for c, t in traces], random)
+        told = [(c, t[name]) for c, t in traces]
+        prints = fingerprints(shortened(right), told, random, free)
         if prints is not None:
             found[name] = prints
     stages = of_lab(place, plan)
     return Bank(found, catalogue.words, made_of_singles(place), stages)
+
+
+def left_open(plan: Plan, reference: Traces) -> set[str]:
+    """Keys of items that the right styles of a lab do not all answer as the solution does."""
+    wanted = [Wanted(texts_of(at, plan.lab.files)) for at in styles_of(plan.lab.name)]
+    answers = Answers(plan).short(wanted, what="right styles")
+    found: set[str] = set()
+    for name, trace in reference.items():
+        right = shortened(trace)
+        for answer in answers:
+            got = answer.items[name]
+            found |= {k for k in {*right, *got} if not _is_same(right.get(k), got.get(k))}
+    return found
+
+
+def _is_same(one: Short | None, other: Short | None) -> bool:
+    if one is None or other is None or one.form != other.form:
+        return False
+    gap = float(np.linalg.norm(one.vector - other.vector)) * one.weight
+    return gap <= ROUNDED * (max(one.norm, other.norm) or 1.0)
 
 
 # The bank of two mistakes at once, for graders: too many for all items, so for telling ones.

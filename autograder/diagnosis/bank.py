@@ -51,6 +51,7 @@ def dump(bank: Bank) -> bytes:
             "mistakes": [list(names) for names in prints.mistakes],
             "items": [keys[0] if len(keys) == 1 else list(keys) for keys in prints.items],
             "forms": words,
+            "free": list(prints.free),
         }
         numbers = np.array([words.index(form) for form in prints.forms], np.int32)
         arrays = (prints.rows, prints.reference, prints.weights, prints.vectors, prints.norms)
@@ -101,4 +102,5 @@ def _prints(name: str, raw: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         vectors,
         norms,
         tuple(raw["forms"][number] for number in forms),
+        tuple(map(int, raw.get("free", ()))),
     )

@@ -157,6 +157,8 @@ class Fingerprints:
         vectors: ``[rows, width]`` projections.
         norms: ``[rows]`` lengths of what was projected.
         forms: a form per row.
+        free: items, by number, that right code answers in several ways, such as the numbers of
+            blocks: in another hand-in with the same mistake they may be others.
     """
 
     mistakes: tuple[tuple[str, ...], ...]
@@ -167,6 +169,12 @@ class Fingerprints:
     vectors: NDArray[np.float32]
     norms: NDArray[np.float32]
     forms: tuple[str, ...]
+    free: tuple[int, ...] = ()
+
+    @cached_property
+    def firm(self) -> frozenset[str]:
+        """First keys of the items that all right code answers alike."""
+        return frozenset(k[0] for number, k in enumerate(self.items) if number not in self.free)
 
     def distances(self, trace: Trace, only: Container[str] = ()) -> NDArray[np.float64]:
         """``[mistakes]``: how far ``trace`` is from each, at the item where it is farthest.
@@ -216,7 +224,13 @@ class Fingerprints:
         return any(key.endswith(END) and key not in known for key in trace)
 
     def agrees(
-        self, trace: Trace, mistake: int, *, numbers: bool = False, clearly: bool = False
+        self,
+        trace: Trace,
+        mistake: int,
+        *,
+        numbers: bool = False,
+        clearly: bool = False,
+        only: Container[str] = (),
     ) -> bool:
         """Return whether something that a mistake changes came back as the mistake has it.
 
@@ -227,8 +241,11 @@ class Fingerprints:
             mistake: its number.
             numbers: only numbers tell, and only where they are far from the right ones.
             clearly: numbers tell only where they are far from the right ones; errors do, too.
+            only: items to look at, by their first key; all if empty.
         """
         for column in np.flatnonzero(self.rows[mistake] != self.reference).tolist():
+            if only and self.items[column][0] not in only:
+                continue
             row, item = self.rows[mistake, column], _answered(trace, self.items[column])
             if row < 0 or item is None or self._gaps(column, item, np.array([row]))[0] >= KIND:
                 continue
@@ -314,6 +331,7 @@ def fingerprints(
     reference: Mapping[str, Short],
     traces: Sequence[tuple[tuple[str, ...], Mapping[str, Short]]],
     random: Container[str],
+    free: Container[str] = (),
 ) -> Fingerprints | None:
     """The bank's part for one exercise; None if no mistake shows in it.
 
@@ -321,6 +339,7 @@ def fingerprints(
         reference: what the right solution answers.
         traces: what mistakes answer.
         random: items that hang on random numbers, so that only their form tells anything.
+        free: items that right code answers in several ways.
     """
     keys = {key for _, trace in traces for key in trace} | reference.keys()
     columns: dict[tuple[object, ...], tuple[list[str], list[int], Column]] = {}
@@ -362,6 +381,7 @@ def fingerprints(
         _single([short.vector for short in stacked]),
         _single([short.norm for short in stacked]),
         tuple(short.form for short in stacked),
+        tuple(n for n, (keys, *_) in enumerate(columns.values()) if any(k in free for k in keys)),
     )
 
 

@@ -7,7 +7,7 @@ our own tests, and its outputs are the fingerprint by which the mistake is named
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -149,10 +149,10 @@ def load(path: Path, sources: Mapping[str, str] | None = None) -> Catalogue:
     entries: dict[str, Entry] = {}
     for number, table in enumerate(top.tables("misconception"), start=1):
         where = f"{path}: entry {_name(table, 'id', number)}"
-        entry = _entry(where, table)
-        if entry.id in entries:
-            raise MisconceptionError(f"{where}: id: stands twice; rename one")
-        entries[entry.id] = entry
+        for entry in _ways(where, table):
+            if entry.id in entries:
+                raise MisconceptionError(f"{where}: id: stands twice; rename one")
+            entries[entry.id] = entry
     if not entries:
         raise top.error("misconception", "must hold at least one table")
     found = tuple(entries.values())
@@ -181,9 +181,22 @@ def _name(raw: object, key: str, number: int) -> str:
     return name if isinstance(name, str) and name else f"number {number}"
 
 
-def _entry(where: str, raw: dict[str, Any]) -> Entry:
+_PATCHES = ("old", "new", "patch")
+
+
+def _ways(where: str, raw: dict[str, Any]) -> Iterator[Entry]:
+    """An entry, and one more for each other way to make the same mistake (``also``)."""
     keys = ("id", "group", "class", "file", "families", "name", "sees", "hint", "source")
-    table = _table(where, raw, *keys, "old", "new", "patch")
+    table = _table(where, raw, *keys, *_PATCHES, "also")
+    entry = _entry(table, raw, _patches(where, table, raw))
+    yield entry
+    for number, other in enumerate(table.tables("also", []), start=2):
+        place = f"{where}: way {number}"
+        patches = _patches(place, _table(place, other, *_PATCHES), other)
+        yield replace(entry, id=f"{entry.id}-{number}", patches=patches)
+
+
+def _patches(where: str, table: Table, raw: Mapping[str, Any]) -> tuple[Patch, ...]:
     if "patch" in raw and not {"old", "new"}.isdisjoint(raw):
         raise table.error("patch", "holds every old and new, where there are several")
     patches = [(f"{where}: patch {n}", p) for n, p in enumerate(table.tables("patch", []), 1)]
@@ -191,6 +204,10 @@ def _entry(where: str, raw: dict[str, Any]) -> Entry:
         patches = [(where, {key: raw[key] for key in ("old", "new") if key in raw})]
     if not patches:
         raise table.error("patch", "must hold at least one table")
+    return tuple(_patch(_table(place, patch, "old", "new")) for place, patch in patches)
+
+
+def _entry(table: Table, raw: Mapping[str, Any], patches: tuple[Patch, ...]) -> Entry:
     name = table.string("id")
     return Entry(
         id=name,
@@ -202,7 +219,7 @@ def _entry(where: str, raw: dict[str, Any]) -> Entry:
         sees=table.text("sees") if "sees" in raw else Text("", ""),
         hint=table.text("hint"),
         source=table.string("source", default=""),
-        patches=tuple(_patch(_table(place, patch, "old", "new")) for place, patch in patches),
+        patches=patches,
     )
 
 
@@ -266,7 +283,8 @@ def _classes(
         words[name] = table.text("name"), sees, table.text("hint")
     found: dict[str, Misconception] = {}
     for name, (first, *more) in members.items():
-        if more and name not in words:
+        own = {(entry.name, entry.sees, entry.hint) for entry in (first, *more)}
+        if len(own) > 1 and name not in words:
             text = f"{len(more) + 1} entries share it; expected a [[class]] with its words"
             raise MisconceptionError(f"{path}: class {name}: {text}")
         title, sees, hint = words.get(name, (first.name, first.sees, first.hint))

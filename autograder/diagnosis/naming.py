@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+import numpy as np
+from numpy.typing import NDArray
+
 from autograder.course.records import Certainty
 from autograder.diagnosis.bank import Bank
 from autograder.diagnosis.fingerprints import KIND, Fingerprints
@@ -138,11 +141,33 @@ def _numbers(prints: Fingerprints, mistake: Classes) -> list[int]:
 
 
 def _ranked(prints: Fingerprints | None, trace: Trace) -> list[tuple[float, Classes]]:
-    """All classes (or pairs of them), the nearest first."""
+    """All classes (or pairs of them), the nearest first.
+
+    Where none is near, it is looked for once more without what right code leaves open: there a
+    mistake counts that gives numbers of its own.
+    """
     if prints is None:
         return []
+    order = _by_distance(prints, prints.distances(trace))
+    if not prints.free or (order and order[0][0] <= NEAR):
+        return order
+    firm = _by_distance(prints, prints.distances(trace, prints.firm))
+    matches = _matches(firm)
+    told = all(
+        any(
+            prints.agrees(trace, number, numbers=True, only=prints.firm)
+            for number in _numbers(prints, classes)
+        )
+        for classes in matches
+    )
+    return firm if matches and told else order
+
+
+def _by_distance(
+    prints: Fingerprints, distances: NDArray[np.float64]
+) -> list[tuple[float, Classes]]:
     nearest: dict[Classes, float] = {}
-    for classes, distance in zip(prints.mistakes, prints.distances(trace).tolist(), strict=True):
+    for classes, distance in zip(prints.mistakes, distances.tolist(), strict=True):
         nearest[classes] = min(distance, nearest.get(classes, distance))
     return sorted((distance, classes) for classes, distance in nearest.items())
 

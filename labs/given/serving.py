@@ -352,7 +352,7 @@ def drive(
     while (scheduler.waiting or scheduler.running) and step < most:
         batch = scheduler.step(step)
         sampled = {}
-        for work in batch.works:
+        for work in sorted(batch.works, key=lambda one: one.request):  # their order says nothing
             row = [step, work.request, work.start, len(work.tokens), len(work.blocks)]
             works.append([*row, int(work.sample), int(cache.available)])
             tokens.extend(work.tokens)

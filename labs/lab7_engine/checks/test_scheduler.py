@@ -10,6 +10,7 @@ from autograder.sandbox.student import Literal, Student
 from labs.lab7_engine.checks.serving import (
     GIVEN,
     Run,
+    Work,
     driven,
     expect_all_back,
     expect_ends,
@@ -136,16 +137,34 @@ def test_scheduler_turns(student: Student, case: Case) -> None:
     expect_all_back(run)
 
 
-@cases("schedule_pressed")
+@cases("schedule_pressed", "schedule_again")
 def test_scheduler_pressed(student: Student, case: Case) -> None:
-    """With your PrefixCache and too few blocks, all texts come out, and no block is lost.
+    """With your PrefixCache and too few blocks, all texts come out, and whoever goes back waits.
 
-    配合你的 PrefixCache，块不够用时所有文本仍能完成，且不丢失任何块。
+    配合你的 PrefixCache，块不够用时所有文本仍能完成；退回的请求在这一步不再进入。
     """
     run = driven(student, case, own_cache(student, case))
     expect_legal(run)
+    _expect_away(run)
     expect_samples(run)
     expect_all_back(run)
+
+
+def _expect_away(run: Run) -> None:
+    """Who goes back computes nothing in that step, even if the cache holds its beginning."""
+    last: dict[int, Work] = {}
+    for work in run.works:
+        before = last.get(work.request)
+        if before is not None and before.step + 1 == work.step and before.end != work.start:
+            what = Text(
+                f"what request {work.request}, which goes back in step {work.step}, computes in it",
+                f"请求 {work.request} 在第 {work.step} 步退回，它在这一步计算的内容",
+            )
+            want = Text(
+                "nothing: in such a step nobody comes in", "空：有请求退回的一步不放入任何请求"
+            )
+            refuse(f"positions {work.start}…{work.end - 1}", want, run.case, what)
+        last[work.request] = work
 
 
 @cases("schedule_refuses")
