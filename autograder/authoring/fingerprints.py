@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from autograder.authoring import styles
 from autograder.authoring.answers import (
     Answers,
     Traces,
@@ -25,8 +26,6 @@ from autograder.authoring.answers import (
 )
 from autograder.authoring.place import LabSources
 from autograder.authoring.recording import code_of, content, hashed
-from autograder.authoring.styles import folders as styles_of
-from autograder.authoring.styles import texts_of
 from autograder.checks.plan import Plan, collect
 from autograder.course.records import Text
 from autograder.diagnosis import misconceptions
@@ -137,7 +136,7 @@ def build(place: LabSources) -> Bank:
     wanted = [Wanted(misconceptions.apply(entry, sources)) for entry in catalogue.entries]
     answers = Answers(plan).short(wanted, what="mistakes")
     traces = [((e.class_name,), a.items) for e, a in zip(catalogue.entries, answers, strict=True)]
-    free = left_open(plan, reference)
+    free = left_open(place, plan, reference) - random
     found: dict[str, Fingerprints] = {}
     for name, right in reference.items():
         told = [(c, t[name]) for c, t in traces]
@@ -148,9 +147,10 @@ def build(place: LabSources) -> Bank:
     return Bank(found, catalogue.words, made_of_singles(place), stages)
 
 
-def left_open(plan: Plan, reference: Traces) -> set[str]:
+def left_open(place: LabSources, plan: Plan, reference: Traces) -> set[str]:
     """Keys of items that the right styles of a lab do not all answer as the solution does."""
-    wanted = [Wanted(texts_of(at, plan.lab.files)) for at in styles_of(plan.lab.name)]
+    folders = styles.folders(place.name, place.root)
+    wanted = [Wanted(styles.texts_of(folder, place.lab.files)) for folder in folders]
     answers = Answers(plan).short(wanted, what="right styles")
     found: set[str] = set()
     for name, trace in reference.items():

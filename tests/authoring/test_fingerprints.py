@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from autograder.authoring import build, fingerprints, prove_lab
+from autograder.authoring.answers import reference_of, sources_of
 from autograder.authoring.place import LabSources
+from autograder.checks.plan import collect
 from autograder.diagnosis import bank
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,3 +81,13 @@ def test_banks_are_built_proved_and_found_stale(
     reworded(place.folder / "checks" / "test_mlp.py", "student.", "student .")
     assert not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place))
     assert any("not made of" in found for found in prove_lab.stale(place))
+
+
+def test_what_right_styles_answer_otherwise_is_left_open() -> None:
+    """Lab 2 scores rotated queries and keys: in which order their halves lie is free."""
+    place = LabSources.find("2")
+    plan = collect(place.folder)
+    reference, random = reference_of(plan, sources_of(place))
+    found = fingerprints.left_open(place, plan, reference) - random
+    assert found
+    assert all(key.startswith("test_apply_rotary_") for key in found)

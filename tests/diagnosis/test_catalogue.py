@@ -48,7 +48,7 @@ FILE = ENTRY + SECTION
 # Two entries of one class, which therefore has words of its own.
 PAIR = (
     ENTRY.replace('class = "one"', 'class = "both"').replace('source = "https://example.org/1"', "")
-    + ENTRY.replace('"one"', '"two"').replace('class = "two"', 'class = "both"')
+    + ENTRY.replace('"one"', '"two"').replace('class = "two"', 'class = "both"').replace("a n", "n")
     + CLASS
     + SECTION
 )
@@ -198,6 +198,32 @@ def test_a_class_of_two_entries_has_words_of_its_own(tmp_path: Path) -> None:
     (words,) = found.classes.values()
     assert (words.id, words.name, words.sees.zh) == ("both", Text("a class", "类名"), "它的现象")
     assert words.source == "https://example.org/1"  # of the first entry that has one
+
+
+ALSO = '''
+[[misconception.also]]
+old = """triu(1)"""
+new = """tril(1)"""
+[[misconception.also]]
+[[misconception.also.patch]]
+old = """triu(1)"""
+new = """tril(2)"""
+'''
+
+
+def test_a_mistake_has_other_ways_that_take_its_words(tmp_path: Path) -> None:
+    found = read(tmp_path, ENTRY + ALSO + SECTION)
+    assert [entry.id for entry in found.entries] == ["one", "one-2", "one-3"]
+    assert {entry.class_name for entry in found.entries} == set(found.classes) == {"one"}
+    assert found.classes["one"].name == Text("a name", "名字")
+    patched = [apply(e, {"attention.py": "triu(1)"})["attention.py"] for e in found.entries]
+    assert patched == ["triu(2)", "tril(1)", "tril(2)"]
+    for old, new, told in (
+        ('new = """tril(1)"""', "", "entry one: way 2: new"),
+        ("[[misconception.also.patch]]", "name = 3", "entry one: way 3: name: unknown"),
+    ):
+        with pytest.raises(MisconceptionError, match=told):
+            read(tmp_path, ENTRY + ALSO.replace(old, new) + SECTION)
 
 
 @pytest.mark.parametrize(

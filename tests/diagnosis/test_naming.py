@@ -94,6 +94,33 @@ def test_numbers_of_another_form_are_not_looked_at(monkeypatch: pytest.MonkeyPat
     assert named(found) == Naming(("lab.one",), Certainty.UNKNOWN)
 
 
+def left_open(number: float, values: np.ndarray) -> dict[str, Item]:
+    """An answer with something beside it that right code answers in several ways."""
+    return {"check/case/0": Item("number", np.array([number]))} | {
+        "check/case/1": Item("float32[50]", values)
+    }
+
+
+def test_what_right_code_leaves_open_hides_no_name_and_gives_none() -> None:
+    text = Text("x", "x")
+    mistakes = {"a_one": left_open(7, A), "b_one": left_open(7, B), "c_one": left_open(9, RIGHT)}
+    shorts = [((name,), shortened(found)) for name, found in mistakes.items()]
+    classes = {n: Misconception(n, n.split("_")[0], text, text, text, text) for n in mistakes}
+
+    def told(found: Trace, *free: str) -> tuple[str, ...]:
+        prints = fingerprints(shortened(left_open(7, RIGHT)), shorts, (), free)
+        assert prints is not None
+        return named(found, Bank({"lab.one": prints}, classes)).classes
+
+    for number in (7, 4):  # whatever number a block has
+        assert told(left_open(number, A), "check/case/0") == ("a_one",)
+    assert told(left_open(4, A)) == ()
+    assert told(left_open(9, RIGHT), "check/case/0") == ("c_one",)  # as the mistake has it
+    assert told(left_open(4, RIGHT), "check/case/0") == ()
+    nobody = left_open(4, RIGHT + drawn(9, 0.3))
+    assert told(nobody, "check/case/0") == ()
+
+
 def test_an_error_is_known_by_its_words_alone() -> None:
     errors = known(a_one=raised("sizes 3 and 4"), b_one=raised("another text"))
     assert named(raised("sizes 3 and 4"), errors).classes == ("a_one",)
