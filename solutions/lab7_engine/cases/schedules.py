@@ -228,15 +228,19 @@ def schedule_pressed(draw: Draw) -> Draft:
 
 @recipe()
 def schedule_again(draw: Draw) -> Draft:
-    """Two prompts alike, computed side by side; who goes back finds the other's, and would fit."""
-    size, tail = 3, draw.pick((1, 2, 3))
-    prompt = _prompt(draw, 0, 2 * size + tail)
-    rows = _all_blocks([[4, prompt, 8, 0, 0], [9, list(prompt), 7, 0, 0]], 6, size)
+    """Prompts that begin alike, side by side; who goes back finds the other's and would fit.
+
+    It goes back with a block that is not full: if it came in at once, it would begin anew there.
+    """
+    size = draw.pick((3, 4, 5))
+    shared = _prompt(draw, 0, 2 * size)
+    rows: list[Row] = [[4, [*shared, 21, 22], size + 3, 0, 0], [9, [*shared, 31], size + 2, 0, 0]]
+    rows = _all_blocks(rows, 6, size)
     about = Text(
-        f"2 requests with the same prompt, then a text for all 6 blocks, of {size} tokens each",
-        f"2 个请求提示相同，之后一个文本用到全部 6 个块，每块 {size} 个 token",
+        f"2 requests that begin alike, then a text for all 6 blocks, of {size} tokens each",
+        f"2 个请求开头相同，之后一个文本用到全部 6 个块，每块 {size} 个 token",
     )
-    return draft(about, None, None, requests=rows, sizes=[6, size, 20, 4])
+    return draft(about, None, None, requests=rows, sizes=[6, size, 8 * size, 4])
 
 
 @recipe()
