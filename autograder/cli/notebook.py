@@ -105,7 +105,9 @@ def draw_chinese() -> None:
 
 def _label_in_chinese(table: Mapping[str, str]) -> None:
     """Let matplotlib show each text as ``table`` has it."""
-    text = sys.modules["matplotlib.text"].Text
+    import matplotlib.text
+
+    text: Any = matplotlib.text.Text
     set_text = unwrap(text.set_text)  # loaded twice: not one around the other
     known = cache(lambda label: chart_labels.in_chinese(label, table))
 

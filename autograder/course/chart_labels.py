@@ -17,11 +17,10 @@ def load(root: Path) -> dict[str, str]:
     Raises:
         ValueError: it cannot be read (names it and the line).
     """
-    path = root / FILE
-    if not path.is_file():
+    if not (root / FILE).is_file():
         return {}
     try:
-        return {en: str(zh) for en, zh in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+        return tomllib.loads((root / FILE).read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{FILE}: {error}") from None
 

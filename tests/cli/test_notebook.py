@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from autograder.cli import notebook
-from autograder.course import labfile
+from autograder.course import chart_labels, labfile
 from autograder.course.labfile import ROOT
 
 
@@ -111,45 +111,43 @@ def test_the_extension_costs_nothing_until_it_is_loaded() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
-def labels_of_a_chart() -> list[str]:
-    """What a chart of lab 2 says after the extension was loaded twice."""
-    from matplotlib import figure, rc_context
-
-    with rc_context():
-        notebook.draw_chinese()
-        notebook.draw_chinese()
-        axes = figure.Figure().subplots()
-        axes.plot([0, 1], label="0.6B: 8 kv heads")
-        axes.plot([0, 1], label="my own")
-        axes.bar(["8 bits"], [1])
-        axes.set(title="layer 2, head 0, no mask", xlabel="head_dim", ylabel="KV cache, GiB")
-        texts = axes.title, axes.xaxis.label, axes.yaxis.label, *axes.legend().get_texts()
-        return [one.get_text() for one in (*texts, *axes.get_xticklabels()) if one.get_text()]
-
-
-IN_ENGLISH = ["layer 2, head 0, no mask", "head_dim", "KV cache, GiB"]
-IN_ENGLISH += ["0.6B: 8 kv heads", "my own", "8 bits"]
-IN_CHINESE = ["第 2 层，头 0，无掩码", "head_dim", "KV 缓存（GiB）"]
-IN_CHINESE += ["0.6B: 8 个键值头", "my own", "8 位"]
+ENGLISH = ["layer 2, head 0, no mask", "KV cache, GiB", "0.6B: 8 kv heads", "my own", "8 bits"]
+CHINESE = ["第 2 层，头 0，无掩码", "KV 缓存（GiB）", "0.6B: 8 个键值头", "my own", "8 位"]
 
 
 @pytest.mark.parametrize(
-    ("language", "font", "labels"),
+    ("language", "font", "shown"),
     [
-        ("zh", "DejaVu Sans", IN_CHINESE),
-        ("en", "DejaVu Sans", IN_ENGLISH),
-        ("zh", "no such font", IN_ENGLISH),  # rather than boxes
+        ("zh", "DejaVu Sans", CHINESE),  # comes with matplotlib
+        ("en", "DejaVu Sans", ENGLISH),
+        ("zh", "no such font", ENGLISH),  # rather than boxes
     ],
 )
 def test_charts_are_labelled_in_the_language_of_the_reader(
-    language: str, font: str, labels: list[str], monkeypatch: pytest.MonkeyPatch
+    language: str, font: str, shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from matplotlib.text import Text
+    from matplotlib import figure, rc_context, text
 
-    monkeypatch.setattr(Text, "set_text", Text.set_text)  # put back afterwards
-    monkeypatch.setattr(notebook, "_CHINESE", (font,))  # matplotlib brings DejaVu Sans
+    monkeypatch.setattr(text.Text, "set_text", text.Text.set_text)  # put back afterwards
+    monkeypatch.setattr(notebook, "_CHINESE", (font,))
     monkeypatch.setenv("LAB_LANG", language)
-    assert labels_of_a_chart() == labels
+    title, ylabel, *legend, tick = ENGLISH
+    with rc_context():
+        for _ in range(2):  # loaded twice
+            notebook.draw_chinese()
+        axes = figure.Figure().subplots()
+        axes.set(title=title, ylabel=ylabel, xticks=[0], xticklabels=[tick])
+        told = axes.legend([axes.plot([0])[0] for _ in legend], legend).get_texts()
+    found = [axes.title, axes.yaxis.label, *told, *axes.get_xticklabels()]
+    assert [one.get_text() for one in found] == shown
+
+
+def test_a_course_may_have_no_labels_and_a_broken_table_is_named(tmp_path: Path) -> None:
+    assert chart_labels.load(tmp_path) == {}
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / chart_labels.FILE).write_text("no table\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"notebooks/labels.zh.toml: .*line 1"):
+        chart_labels.load(tmp_path)
 
 
 @pytest.mark.parametrize(
