@@ -20,6 +20,7 @@ import torch
 from autograder.authoring import (
     build,
     docstrings,
+    notebooks,
     pages,
     prove_cases,
     prove_lab,
@@ -101,6 +102,7 @@ PROMISES: tuple[Promise, ...] = (
     Promise("the handout has every part, and the points of lab.toml", prove_lab.handout_breaches),
     Promise("Chinese pages are made of the English as it stands", pages.breaches),
     Promise("Chinese docstrings are made of the English as it stands", docstrings.breaches),
+    Promise("labels of charts are in Chinese, too", notebooks.unlabelled),
     Promise("pages and messages use the words of the glossary", prove_words.breaches),
     Promise("no check expects what another request held", prove_cases.handed_out),
     Promise("public cases are what their recipes give", prove_cases.stale),

@@ -9,16 +9,23 @@ Format: ``# %%`` opens a code cell, ``# %% [markdown]`` a text cell whose lines 
 ``# %check lab2`` in a code cell is the magic ``%check lab2``, which no Python source can hold.
 Source: the nbformat 4.5 specification; the percent format as Spyder, VS Code and jupytext
 read it.
+
+Labels of charts are written in English; a table beside the notebooks has them in Chinese.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autograder.authoring.place import LabSources
+from autograder.course import chart_labels
 from autograder.intake.notebook import library
 
 if TYPE_CHECKING:  # slow to import: where a notebook is built
@@ -135,3 +142,84 @@ def _cell_id(cell: Cell, seen: dict[str, int]) -> str:
 
 def _text(notebook: NotebookNode) -> str:
     return f"{library().v4.writes(notebook).rstrip()}\n"
+
+
+# Labels: texts that a cell gives to matplotlib, and those that get there through its names.
+
+_CALLS = re.compile("annotate|barh?|legend|suptitle|text|(set_)?(title|[xy](label|ticks))")
+_NAMED = re.compile("labels?|title|[xy](tick)?labels?")
+# What no language changes: numbers, words of code, units.
+_FIXED = re.compile(r"\w+[A-Z_]\w*|[\w.,]*\d\w*|\{\}", re.ASCII)
+_WORD = re.compile("[A-Za-z]{2}")
+
+
+def unlabelled(place: LabSources) -> Iterator[str]:
+    """Labels that the table lacks or tells with other numbers, and entries that label no chart."""
+    if not place.is_chinese:
+        return
+    table, used = chart_labels.load(place.root), set()
+    for source in sorted((place.root / "notebooks").glob("*.py")):
+        for line, label in labels(source):
+            if (found := chart_labels.entry(label, table)) is not None:
+                used.add(found[0])
+            elif source in place.notebooks:
+                where = f"{place.shown(source)}:{line}"
+                yield f"{where}: {chart_labels.FILE} does not hold the label “{label}”; add it"
+    for en, zh in table.items():
+        if en not in used:
+            yield f"{chart_labels.FILE}: no chart has the label “{en}”; take it out"
+        if sorted(_FIXED.findall(en)) != sorted(_FIXED.findall(zh)):
+            yield f"{chart_labels.FILE}: “{zh}” has other numbers, code words or {{}} than “{en}”"
+
+
+def labels(source: Path) -> Iterator[tuple[int, str]]:
+    """The labels with words in the charts of a notebook, by line; ``{}`` stands for a value."""
+    for cell in parse(source):
+        if cell.kind == "code":
+            for line, label in _labels(ast.parse(re.sub("(?m)^%", "# %", cell.text))):
+                # A token of a text may begin with a space; a label does not.
+                if _WORD.search(_FIXED.sub("", label)) and label[0] != " ":
+                    yield cell.line + line, label
+
+
+def _labels(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    given: dict[str, list[ast.expr]] = defaultdict(list)  # what a name may hold
+    waiting: list[ast.expr] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=key)]):
+                given[name].append(key)
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.AnnAssign(target=target, value=ast.expr() as value)
+                | ast.For(target=target, iter=value)
+                | ast.comprehension(target=target, iter=value)
+            ):
+                for one in ast.walk(target):
+                    if isinstance(one, ast.Name):
+                        given[one.id].append(value)
+            case ast.Call(func=function, args=values, keywords=named):
+                waiting += [one.value for one in named if _NAMED.fullmatch(one.arg or "")]
+                if isinstance(function, ast.Attribute) and _CALLS.fullmatch(function.attr):
+                    waiting += values
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.Constant(value=str(label)):
+                yield node.lineno, label
+            case ast.JoinedStr(values=parts):
+                told = (one.value if isinstance(one, ast.Constant) else "{}" for one in parts)
+                yield node.lineno, "".join(map(str, told))
+                waiting += [one.value for one in parts if isinstance(one, ast.FormattedValue)]
+            case ast.Name(id=name):
+                waiting += given.pop(name, [])
+            case ast.Dict(keys=keys):
+                waiting += filter(None, keys)
+            case ast.List(elts=values) | ast.Tuple(elts=values):
+                waiting += values
+            case ast.IfExp(body=one, orelse=other) | ast.BinOp(left=one, right=other):
+                waiting += one, other
+            case ast.ListComp(elt=one) | ast.Call(func=ast.Attribute(value=one, attr="items")):
+                waiting.append(one)
+            case ast.Call(func=ast.Name(id="zip" | "enumerate" | "list"), args=values):
+                waiting += values

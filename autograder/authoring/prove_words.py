@@ -14,6 +14,7 @@ from pathlib import Path
 from autograder.authoring.pages import CHINESE, chinese_of, pages, sections
 from autograder.authoring.place import LabSources, read
 from autograder.authoring.stubs import blocks
+from autograder.course import chart_labels
 from autograder.course.records import Outcome, Text
 
 # The promise that every page and message calls a thing by the glossary's word for it.
@@ -104,6 +105,7 @@ def _sources(place: LabSources) -> Iterator[Path]:
     yield from sorted(place.solution.glob("*.toml"))
     yield from sorted(place.solution.glob("cases/*.py"))
     yield from place.notebooks
+    yield from place.root.glob(chart_labels.FILE)
 
 
 def _avoided(

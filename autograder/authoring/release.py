@@ -21,7 +21,7 @@ from typing import Any
 from autograder.authoring import stubs, student_parts
 from autograder.authoring.place import read
 from autograder.authoring.stubs import solution_lines
-from autograder.course import handed_out, labfile, suggestions
+from autograder.course import chart_labels, handed_out, labfile, suggestions
 
 NAME = "qwen3-labs-student"
 SOURCES = "student"  # what only students get: their README, AGENTS.md
@@ -136,7 +136,7 @@ def sources(root: Path, stubs_in: str = "en") -> dict[str, bytes]:
     files[".gitignore"] = ("\n".join(IGNORED) + "\n").encode()
     for path in _code(root):
         files[_shown(path, root)] = path.read_bytes()
-    for path in (root / "notebooks").glob("*.ipynb"):
+    for path in (*(root / "notebooks").glob("*.ipynb"), *root.glob(chart_labels.FILE)):
         files[_shown(path, root)] = path.read_bytes()
     for path in _given(root):
         files[_shown(path, root)] = path.read_bytes()

@@ -10,12 +10,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache, wraps
+from inspect import unwrap
 from types import SimpleNamespace
 from typing import Any
 
-from autograder.course import labfile
+from autograder.course import chart_labels, labfile, messages
 from autograder.worker.loader import StudentModules, read_sources
 
 TODO = "TODO · 尚未完成"  # how the sentence of a cell begins whose code is not written yet
@@ -86,7 +88,8 @@ def verdict(right: bool) -> str:
 def draw_chinese() -> None:
     """Let charts take Chinese characters from a font of this machine: without one, they are boxes.
 
-    Everything else is drawn as before. Does nothing where no charts are drawn.
+    Where a font is found and the language is Chinese, labels that the course's table holds are
+    drawn in Chinese. Everything else is drawn as before. Does nothing where no charts are drawn.
     """
     if "matplotlib" not in sys.modules:
         return
@@ -96,6 +99,23 @@ def draw_chinese() -> None:
     found = next((name for name in _CHINESE if name in here), None)
     if found is not None and found not in rcParams["font.family"]:
         rcParams["font.family"] = [*rcParams["font.family"], found]
+    if found is not None and messages.language() == "zh":
+        _label_in_chinese(chart_labels.load(labfile.ROOT))
+
+
+def _label_in_chinese(table: Mapping[str, str]) -> None:
+    """Let matplotlib show each text as ``table`` has it."""
+    import matplotlib.text
+
+    text: Any = matplotlib.text.Text
+    set_text = unwrap(text.set_text)  # loaded twice: not one around the other
+    known = cache(lambda label: chart_labels.in_chinese(label, table))
+
+    @wraps(set_text)
+    def shown(self: object, s: object) -> None:
+        set_text(self, known(s) if isinstance(s, str) else s)
+
+    text.set_text = shown
 
 
 def add_magics(shell: Any) -> None:

@@ -33,6 +33,7 @@ MISTAKES = f"solutions/{LAB}/misconceptions.toml"
 TOML, CHECKS = f"labs/{LAB}/lab.toml", f"labs/{LAB}/checks/test_rope.py"
 EXPERIMENTS = f"labs/{LAB}/checks/behaviours.py"
 HANDOUT, NOTEBOOK = f"labs/{LAB}/README.md", f"notebooks/{LAB}"
+LABELS, DOCSTRINGS = "notebooks/labels.zh.toml", f"solutions/{LAB}/docstrings.zh.toml"
 CHINESE_PAGE = f"labs/{LAB}/README.zh-CN.md"
 MESSAGES = "autograder/course/messages"
 SECRET_LINE = "    return x.repeat_interleave(n_rep, dim=1)"
@@ -225,10 +226,13 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (remove(CHINESE_PAGE), f"{HANDOUT} has no README.zh-CN.md; write it"),
     ],
     "Chinese docstrings are made of the English as it stands": [
-        (
-            swap(f"solutions/{LAB}/docstrings.zh.toml", "    n_rep:", "    reps:"),
-            "attention.py: repeat_kv tells other arguments",
-        ),
+        (swap(DOCSTRINGS, "    n_rep:", "    reps:"), "py: repeat_kv tells other arguments"),
+    ],
+    "labels of charts are in Chinese, too": [
+        (swap(LABELS, '"shares" =', '"share" ='), "lab2_qwen3_block.py:541: notebooks/labels.zh"),
+        (swap(LABELS, '"shares" =', '"share" ='), "no chart has the label “share”; take it out"),
+        (swap(LABELS, "4 × 32,768", "4 × 32,678"), "4 × 32,678 个 token” has other numbers"),
+        (swap(f"{NOTEBOOK}.py", '"causal": None', '"all": None'), "the label “all”; add it"),
     ],
     "pages and messages use the words of the glossary": [
         (swap(CHINESE_PAGE, "#### 掩码", "#### 遮蔽"), "says “遮蔽”; the glossary says “屏蔽”"),
@@ -255,11 +259,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
     ],
     "no check expects what another request held": [
         (
-            swap(
-                f"labs/{LAB}/checks/test_repeat_kv.py",
-                'repeat_kv", case["x"], 1), case["x"]',
-                'repeat_kv", case["y"], 1), case["y"]',
-            ),
+            swap(f"labs/{LAB}/checks/test_repeat_kv.py", 'x"], 1), case["x', 'y"], 1), case["y'),
             "test_repeat_kv_order expects on repeating what test_repeat_kv_once gives to the same",
         ),
     ],

@@ -190,6 +190,29 @@ def test_every_experiment_of_lab_2_can_disagree(tmp_path: Path) -> None:
         assert WRONG in cell.text and RIGHT not in cell.text, cell
 
 
+CHART = """
+# %%
+import sys
+sys.path.insert(0, "..")
+import matplotlib.pyplot as plt
+from autograder.cli import notebook
+notebook._CHINESE = ("DejaVu Sans",)  # comes with matplotlib
+# %load_ext autograder
+print(plt.title("head 3").get_text(), plt.xlabel("my own").get_text())
+plt.close()
+"""
+
+
+@pytest.mark.parametrize(("language", "told"), [("zh", "头 3 my own"), ("en", "head 3 my own")])
+def test_a_students_chart_speaks_the_language_of_the_kernel(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str, told: str
+) -> None:
+    monkeypatch.setenv("LAB_LANG", language)
+    source = tmp_path / f"{PLAIN}.py"  # in a kernel that has this environment
+    source.write_text(CHART, encoding="utf-8")
+    assert [cell.text for cell in execute(empty, source)] == [f"{told}\n"]
+
+
 def test_the_kernel_is_this_python() -> None:
     """Otherwise these tests would run another environment's packages."""
     from jupyter_client.kernelspec import KernelSpecManager

@@ -101,6 +101,7 @@ def test_everything_is_there_that_a_student_holds_in_hands(files: dict[str, byte
     wanted = {"README.md", "README.zh-CN.md", "AGENTS.md", "Makefile", "pyproject.toml", "LICENSE"}
     wanted |= {"report_template.md", "report_template.zh-CN.md", "constraints.txt", ".gitignore"}
     wanted |= {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
+    wanted |= {"notebooks/labels.zh.toml"}
     for lab in LABS:
         names = ("lab.toml", "README.md", "cases.safetensors", "fingerprints.bank", *lab.files)
         wanted |= {f"labs/{lab.name}/{name}" for name in names}

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from autograder.cli import notebook
-from autograder.course import labfile
+from autograder.course import chart_labels, labfile
 from autograder.course.labfile import ROOT
 
 
@@ -109,6 +109,45 @@ def test_the_extension_costs_nothing_until_it_is_loaded() -> None:
         "assert not {'torch', 'IPython', 'matplotlib'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+ENGLISH = ["layer 2, head 0, no mask", "KV cache, GiB", "0.6B: 8 kv heads", "my own", "8 bits"]
+CHINESE = ["第 2 层，头 0，无掩码", "KV 缓存（GiB）", "0.6B: 8 个键值头", "my own", "8 位"]
+
+
+@pytest.mark.parametrize(
+    ("language", "font", "shown"),
+    [
+        ("zh", "DejaVu Sans", CHINESE),  # comes with matplotlib
+        ("en", "DejaVu Sans", ENGLISH),
+        ("zh", "no such font", ENGLISH),  # rather than boxes
+    ],
+)
+def test_charts_are_labelled_in_the_language_of_the_reader(
+    language: str, font: str, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import figure, rc_context, text
+
+    monkeypatch.setattr(text.Text, "set_text", text.Text.set_text)  # put back afterwards
+    monkeypatch.setattr(notebook, "_CHINESE", (font,))
+    monkeypatch.setenv("LAB_LANG", language)
+    title, ylabel, *legend, tick = ENGLISH
+    with rc_context():
+        for _ in range(2):  # loaded twice
+            notebook.draw_chinese()
+        axes = figure.Figure().subplots()
+        axes.set(title=title, ylabel=ylabel, xticks=[0], xticklabels=[tick])
+        told = axes.legend([axes.plot([0])[0] for _ in legend], legend).get_texts()
+    found = [axes.title, axes.yaxis.label, *told, *axes.get_xticklabels()]
+    assert [one.get_text() for one in found] == shown
+
+
+def test_a_course_may_have_no_labels_and_a_broken_table_is_named(tmp_path: Path) -> None:
+    assert chart_labels.load(tmp_path) == {}
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / chart_labels.FILE).write_text("no table\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"notebooks/labels.zh.toml: .*line 1"):
+        chart_labels.load(tmp_path)
 
 
 @pytest.mark.parametrize(
