@@ -257,6 +257,12 @@ class Fingerprints:
                 return True
         return False
 
+    def shows_many(self, trace: Trace, mistake: int) -> bool:
+        """Return whether something that a mistake changes came back as more than one number."""
+        changed = np.flatnonzero(self.rows[mistake] != self.reference).tolist()
+        items = (_answered(trace, self.items[column]) for column in changed)
+        return any(item is not None and item.values.size > 1 for item in items)
+
     def ruled_out(self, trace: Trace) -> NDArray[np.bool_]:
         """``[mistakes]``: whether something is right in ``trace`` that a mistake makes wrong."""
         found = np.zeros(len(self.mistakes), bool)

@@ -83,7 +83,8 @@ def names(
             ):
                 fits = {}  # whatever changes next to nothing would do as well
         inside = _within(bank, exercise, trace)
-        found.append(_pair(exercise, fits) or inside or _like(exercise, ranked[exercise]))
+        like = _like(exercise, prints, trace, ranked[exercise])
+        found.append(_pair(exercise, fits) or inside or like)
     return tuple(_merged(found))
 
 
@@ -224,10 +225,21 @@ def _pair(exercise: str, fits: Mapping[Classes, float]) -> Naming | None:
     return Naming((exercise,), Certainty.NAMED, classes, partly=len(matches) > 1)
 
 
-def _like(exercise: str, order: Sequence[tuple[float, Classes]]) -> Naming:
-    if order and order[0][0] <= LIKE and (len(order) == 1 or order[1][0] >= LEAD * order[0][0]):
-        return Naming((exercise,), Certainty.LOOKS_LIKE, order[0][1])
-    return Naming((exercise,), Certainty.UNKNOWN)
+def _like(
+    exercise: str,
+    prints: Fingerprints | None,
+    trace: Trace,
+    order: Sequence[tuple[float, Classes]],
+) -> Naming:
+    """The nearest mistake, if it is near by more than a single number, which chance may do."""
+    unknown = Naming((exercise,), Certainty.UNKNOWN)
+    if prints is None or not order or order[0][0] > LIKE:
+        return unknown
+    (nearest, classes), *others = order
+    if others and others[0][0] < LEAD * nearest:
+        return unknown
+    many = any(prints.shows_many(trace, number) for number in _numbers(prints, classes))
+    return Naming((exercise,), Certainty.LOOKS_LIKE, classes) if many else unknown
 
 
 def _merged(found: Sequence[Naming]) -> list[Naming]:

@@ -94,6 +94,20 @@ def test_numbers_of_another_form_are_not_looked_at(monkeypatch: pytest.MonkeyPat
     assert named(found) == Naming(("lab.one",), Certainty.UNKNOWN)
 
 
+def test_a_single_number_near_a_mistake_is_chance() -> None:
+    text = Text("x", "x")
+    one = {"a_one": {"check/case/0": Item("float32[]", np.array([1.3]))}}
+    right = {"check/case/0": Item("float32[]", np.array([1.0]))}
+    prints = fingerprints(
+        shortened(right), [((name,), shortened(t)) for name, t in one.items()], ()
+    )
+    assert prints is not None
+    known = Bank({"lab.one": prints}, {"a_one": Misconception("a_one", "a", *[text] * 4)})
+    assert named(one["a_one"], known).classes == ("a_one",)
+    near = {"check/case/0": Item("float32[]", np.array([1.3 * (1 + LIKE / 2)]))}
+    assert named(near, known) == Naming(("lab.one",), Certainty.UNKNOWN)
+
+
 def left_open(number: float, values: np.ndarray) -> dict[str, Item]:
     """An answer with something beside it that right code answers in several ways."""
     return {"check/case/0": Item("number", np.array([number]))} | {
