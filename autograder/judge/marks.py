@@ -14,7 +14,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from autograder.course.records import Lab, Message
-from autograder.judge.names import MAX_TEXT, Names, Path, Use, parsed
+from autograder.judge.names import Names, Path, Use, parsed
+from autograder.sandbox.stacks import MAX_PARSED
 
 MAX_MARKS = 10  # of each kind
 MAX_NAME = 80
@@ -118,7 +119,7 @@ def forbidden(
         tree = parsed(text)
         if tree is not None:
             trees[file.removesuffix(".py")] = tree
-        elif (ran is None or file in ran) and (file in suspect or len(text) <= MAX_TEXT):
+        elif (ran is None or file in ran) and (file in suspect or len(text) <= MAX_PARSED):
             unread.append(Message("check.unread_source", {"file": file}))
     uses: list[Message] = []
     outside: list[Message] = []
@@ -284,7 +285,7 @@ def may_keep_static_state(files: Mapping[str, str]) -> bool:
     What is too long to be parsed here is not looked at but suspected.
     """
     own = {name.rsplit(".", 1)[0] for name in files}
-    if any(len(text) > MAX_TEXT for text in files.values()):
+    if any(len(text) > MAX_PARSED for text in files.values()):
         return True
     for text in files.values():
         tree = parsed(text)

@@ -25,7 +25,6 @@ _REGISTERING = frozenset(
 UNKNOWN = "?"  # an attribute whose name is made, not written down
 _FOLLOWED = 20  # bindings, one to the next
 _POSSIBLE = 20  # things that one name may stand for
-MAX_TEXT = MAX_PARSED
 _OURS = "labs"  # what a lab gives
 
 
@@ -36,7 +35,7 @@ def parsed(text: str) -> ast.Module | None:
     How deep a source may be nested hangs on how deep the calls are from which it is parsed: what
     is too deep for a judge may well run in a worker.
     """
-    if len(text) > MAX_TEXT:
+    if len(text) > MAX_PARSED:
         return None
     try:
         return ast.parse(text)

@@ -12,8 +12,9 @@ import pytest
 from autograder.checks.expect import CheckFailed, expect_close, expect_same, expect_unlike
 from autograder.checks.plan import CheckCase, Plan
 from autograder.course.records import Check, CheckResult, Exercise, Lab, Limits, Outcome, Text
-from autograder.judge import hand_in, marks, names
+from autograder.judge import hand_in, marks
 from autograder.reference.cases import Case
+from autograder.sandbox.stacks import MAX_PARSED
 from autograder.sandbox.student import Other, Student, decode
 from autograder.sandbox.transport import WorkerTransport
 from autograder.wire.messages import MAX_NUMEL, Tensor
@@ -39,7 +40,7 @@ def test_a_long_text_is_not_parsed_but_marked() -> None:
 
 
 def test_the_longest_text_that_is_parsed_costs_little() -> None:
-    text = "# forbidden_name\nf'" + "{x}" * ((names.MAX_TEXT - 30) // 3) + "'"
+    text = "# forbidden_name\nf'" + "{x}" * ((MAX_PARSED - 30) // 3) + "'"
     started = time.process_time()
     assert marks.forbidden(LAB, {"a.py": text}, set()) == []
     marks.may_keep_static_state({"a.py": text})

@@ -13,7 +13,7 @@ from autograder.course.records import HandIn, Lab
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
 from autograder.judge.marks import may_keep_static_state
-from autograder.judge.names import MAX_TEXT
+from autograder.sandbox.stacks import MAX_PARSED
 from tests import tiny_lab
 from tests.engines import tiny, warm
 from tests.hand_ins import earned, grade, hand_in, read
@@ -34,7 +34,7 @@ KEEPS = {
     "part of another module": "from os import environ",
     "the namespace": "import torch\ntorch.__dict__['add'] = None",
     "a setting": "import torch\ntorch.set_default_dtype(torch.float64)",
-    "a long text": "#" * (MAX_TEXT + 1),
+    "a long text": "#" * (MAX_PARSED + 1),
 }
 PLAIN = {
     "a constant": "LIMIT = 3\nNAMES = ('a', 'b')",
