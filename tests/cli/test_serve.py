@@ -37,6 +37,7 @@ from labs.given.serving import Request
 from solutions.lab2_qwen3_block.attention import Qwen3Attention as PlainAttention
 from solutions.lab2_qwen3_block.mlp import Qwen3MLP as FloatMLP
 from solutions.lab7_engine import attention, engine, mlp
+from tests import hand_ins
 
 LAB = labfile.load(labfile.find_lab("7"))
 SOLUTION = labfile.SOLUTIONS / LAB.name
@@ -455,6 +456,7 @@ def test_the_keyboard_ends_it_cleanly() -> None:
     process = subprocess.Popen(
         [*command, "--folder", str(SOLUTION), "--lang", "en"], env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=labfile.ROOT,
+        preexec_fn=hand_ins.heed_interrupts,
     )  # fmt: skip
     try:
         assert process.stdout is not None
