@@ -91,6 +91,14 @@ def model_positions(draw: Draw) -> Draft:
 
 
 @recipe()
+def model_positions_padded(draw: Draw) -> Draft:
+    """A mask, and positions that are not those of the mask."""
+    start = draw.integer(5, 9)
+    en, zh = f"left-padded rows, positions from {start}: ", f"左侧填充的各行，位置从 {start} 起："
+    return _drafted(draw, en, zh, left=True, start=start)
+
+
+@recipe()
 def model_pieces(draw: Draw) -> Draft:
     return _drafted(draw, "in pieces: ", "分段输入：", chunks=True)
 
@@ -127,6 +135,18 @@ def lm_padded(draw: Draw) -> Draft:
     about = about_sizes(config, tokens, batch, "left-padded rows: ", "左侧填充的各行：")
     tensors = {"ids": ids, "keep": keep, "y": y, **prefixed(weights)}
     return draft(about, tensors, asdict(config), pieces=[tokens - 2, 1, 1])
+
+
+@recipe()
+def lm_positions(draw: Draw) -> Draft:
+    config, tokens, batch = sizes(draw)
+    weights, ids = model_weights(draw, config), tokens_of(draw, config, batch, tokens)
+    start = draw.integer(5, 9)
+    positions = torch.arange(start, start + tokens)
+    y = oracle_model.logits(config, weights, ids, positions=positions, parts=PARTS)
+    en, zh = f"positions from {start}: ", f"位置从 {start} 起："
+    tensors = {"ids": ids, "positions": positions, "y": y, **prefixed(weights)}
+    return draft(about_sizes(config, tokens, batch, en, zh), tensors, asdict(config))
 
 
 @recipe()
