@@ -85,11 +85,11 @@ class CountedScheduler:
                 f"还有请求在等待，但你的调度器连续 {MOST_IDLE} 步给出的批都是空的。",
             )
         self.steps += bool(batch.works)
-        for work in batch.works:
-            if work.start != self._reached.get(work.request, 0):  # comes in, or comes in again
-                self.reused += work.start
-            self._reached[work.request] = work.start + len(work.tokens)
-            self.computed += len(work.tokens)
+        for one in batch.works:
+            if one.start != self._reached.get(one.request, 0):  # comes in, or comes in again
+                self.reused += one.start
+            self._reached[one.request] = one.start + len(one.tokens)
+            self.computed += len(one.tokens)
         return batch
 
     def update(self, sampled: Mapping[int, int], stopped: Collection[int] = ()) -> Any:
