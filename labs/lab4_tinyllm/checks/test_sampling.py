@@ -58,7 +58,7 @@ def _drawn(student: Student, case: Case, **given: Any) -> Result:
         However small top_p is, the most likely token stays.
         无论 top_p 多小，最可能的 token 都会保留。
 
-    test_sample_order: sample_warm_top_p sample_top_k_top_p
+    test_sample_order: sample_warm_top_p sample_top_k_top_p sample_top_k_all_of_top_p
         Temperature first, then top_k, then top_p of what is left.
         先温度，再 top_k，最后对剩下的用 top_p。
     """)
