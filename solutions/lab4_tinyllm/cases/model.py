@@ -52,7 +52,7 @@ def _drafted(
     if positions is not None:
         tensors["positions"] = positions
     if values.pop("left", None):
-        values["pieces"] = [tokens - 3, 1, 1, 1]
+        values["pieces"] = [tokens - 4, 2, 1, 1]
     if values.pop("depths", None):
         for depth, x in enumerate(stream):
             tensors[f"y{depth}"] = oracle_model.normed(config, weights, x)
