@@ -93,9 +93,9 @@ def test_positions_runs(student: Student, case: Case) -> None:
         Without padding tokens are counted from 0.
         没有填充时，从 0 开始计数。
 
-    test_positions_left: masks_left
-        The first token after padding is number 0, and nothing is negative.
-        填充之后的第一个 token 是 0 号，没有负数。
+    test_positions_left: masks_left masks_right
+        The first token of a row is number 0, on whichever side the padding is; none is negative.
+        无论填充在哪一侧，每行的第一个 token 都是 0 号，没有负数。
 
     test_positions_cached: masks_cached
         With a cache, counting goes on: the last query_len positions.

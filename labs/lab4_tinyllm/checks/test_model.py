@@ -16,6 +16,7 @@ from autograder.checks.expect import (
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Student
+from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import (
     LOGITS,
     STAND_INS,
@@ -26,6 +27,12 @@ from labs.lab4_tinyllm.checks.calls import (
 
 MODEL, CAUSAL_LM = "Qwen3Model", "Qwen3ForCausalLM"
 COUNT = "labs.given.standin.parameter_count"
+
+
+def _given(case: Case) -> dict[str, Tensor]:
+    """The mask and the positions of the case, if it has any."""
+    names = {"attention_mask": "keep", "position_ids": "positions"}
+    return {name: case[own] for name, own in names.items() if own in case.tensors}
 
 
 @checks("""
@@ -41,14 +48,12 @@ COUNT = "labs.given.standin.parameter_count"
         Padded rows: padding is hidden and not counted.
         有填充的各行：填充被屏蔽，也不计入位置。
 
-    test_model_positions: model_positions
-        Given positions are used.
-        使用传入的位置。
+    test_model_positions: model_positions model_positions_padded
+        Given positions are used, with a mask, too.
+        使用传入的位置；同时传入掩码时也一样。
     """)
 def _expect_states(student: Student, case: Case) -> None:
-    given = {"attention_mask": case["keep"]} if "keep" in case.tensors else {}
-    given |= {"position_ids": case["positions"]} if "positions" in case.tensors else {}
-    result = model_of(student, case, MODEL)(case["ids"], **given)
+    result = model_of(student, case, MODEL)(case["ids"], **_given(case))
     expect_close(result, case["y"], case, keep=kept(case))
 
 
@@ -62,8 +67,7 @@ def _expect_states(student: Student, case: Case) -> None:
         共享输出头时，logits 正确。
     """)
 def _expect_logits(student: Student, case: Case) -> None:
-    given = {"attention_mask": case["keep"]} if "keep" in case.tensors else {}
-    result = model_of(student, case, CAUSAL_LM)(case["ids"], **given)
+    result = model_of(student, case, CAUSAL_LM)(case["ids"], **_given(case))
     expect_close(result, case["y"], case, LOGITS, keep=kept(case))
 
 
@@ -158,14 +162,15 @@ def test_lm_parameters(student: Student, case: Case) -> None:
     expect_value(student.call(COUNT, model), case["parameters"], case, what)
 
 
-@cases("lm_padded")
+@cases("lm_padded", "lm_positions")
 def test_lm_padded(student: Student, case: Case) -> None:
-    """Padded rows: mask, positions and cache reach the model.
+    """Mask, positions and cache reach the model, which rows with padding need.
 
-    有填充的各行：掩码、位置与缓存都传到模型。
+    掩码、位置与缓存都传到模型，有填充的各行需要它们。
     """
     _expect_logits(student, case)
-    expect_pieces(student, model_of(student, case, CAUSAL_LM), case)
+    if "pieces" in case.values:
+        expect_pieces(student, model_of(student, case, CAUSAL_LM), case)
 
 
 @cases("lm_bfloat16")

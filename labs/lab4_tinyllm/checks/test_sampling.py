@@ -58,7 +58,7 @@ def _drawn(student: Student, case: Case, **given: Any) -> Result:
         However small top_p is, the most likely token stays.
         无论 top_p 多小，最可能的 token 都会保留。
 
-    test_sample_order: sample_warm_top_p sample_top_k_top_p
+    test_sample_order: sample_warm_top_p sample_top_k_top_p sample_top_k_all_of_top_p
         Temperature first, then top_k, then top_p of what is left.
         先温度，再 top_k，最后对剩下的用 top_p。
     """)
@@ -68,13 +68,14 @@ def _expect_shares(student: Student, case: Case) -> None:
 
 @cases("sample_greedy")
 def test_sample_runs(student: Student, case: Case) -> None:
-    """It runs and gives one token id per row, int64.
+    """It runs and gives one token id per row, int64, with chance and without.
 
-    能运行，每行给出一个 int64 的 token 编号。
+    能运行，每行给出一个 int64 的 token 编号，随机与否都一样。
     """
-    result = student.call("model.sample", case["logits"])
-    expect_shape(result, case["y"].shape, case, CHOSEN)
-    expect_dtype(result, "int64", case, CHOSEN)
+    for temperature in (0.0, 1.0):
+        result = student.call("model.sample", case["logits"], temperature=temperature)
+        expect_shape(result, case["y"].shape, case, CHOSEN)
+        expect_dtype(result, "int64", case, CHOSEN)
 
 
 @cases("sample_greedy")
@@ -103,21 +104,28 @@ def test_sample_rows(student: Student, case: Case) -> None:
 
 @cases("sample_plain")
 def test_sample_generator(student: Student, case: Case) -> None:
-    """Randomness comes from the given generator: same seed, same tokens.
+    """Randomness comes from the given generator, which goes on: same seed, same tokens, once.
 
-    随机性来自传入的 generator：种子相同，结果相同。
+    随机性来自传入的 generator：种子相同，结果相同；同一个 generator 会继续前进。
     """
     first, second, other = (
         _drawn(student, case, generator=_seeded(student, seed)) for seed in (5, 5, 6)
     )
     own, later = _drawn(student, case), _drawn(student, case)
-    # As a word that chance cannot change: what mistakes are recognised by.
-    pair = [student.new("model.sample", _many(case), **case["options"]) for _ in range(2)]
-    student.call("torch.equal", *pair)
+    held = _seeded(student, 7)
+    begun, on = (_drawn(student, case, generator=held) for _ in range(2))
+    # As words that chance cannot change: what mistakes are recognised by.
+    with_it: dict[str, Any] = {"generator": held}
+    for given in ({}, with_it):
+        options = case["options"] | given
+        pair = [student.new("model.sample", _many(case), **options) for _ in range(2)]
+        student.call("torch.equal", *pair)
     why = Text("both generators were seeded alike.", "两个 generator 的种子相同。")
     expect_same(second, first, case, why, CHOSEN)
     why = Text("the seeds differ.", "种子不同。")
     expect_unlike(other, first, case, why, CHOSEN)
+    why = Text("the same generator goes on.", "同一个 generator 会继续前进。")
+    expect_unlike(on, begun, case, why, CHOSEN)
     why = Text(
         "without a generator torch's own goes on; nothing may set it back.",
         "没有给定 generator 时使用 torch 自己的，它会继续前进，不应被重置。",

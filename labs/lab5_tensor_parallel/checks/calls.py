@@ -19,9 +19,14 @@ INPUT = Text("the input x", "输入 x")
 WEIGHT = Text("the weight after loading", "加载后的 weight")
 
 
+def spaced(chinese: str) -> str:
+    """This text as it stands behind a Chinese word: Latin letters keep a space before them."""
+    return f" {chinese}" if chinese[:1].isascii() else chinese
+
+
 def on(rank: int, what: Text = OUTPUT) -> Text:
     """``what`` of a rank, in words."""
-    return Text(f"{what.en} on rank {rank}", f"rank {rank} 上{what.zh}")
+    return Text(f"{what.en} on rank {rank}", f"rank {rank} 上的{spaced(what.zh)}")
 
 
 def each(case: Case, world: int, name: str) -> Each:

@@ -21,6 +21,7 @@ from autograder.reference.cases import Case
 from autograder.sandbox.ranks import Group, RankHandle
 from autograder.sandbox.student import Folder, Handle, Named, Student
 from autograder.wire.messages import Tensor
+from labs.lab5_tensor_parallel.checks.calls import spaced
 
 MODEL, CAUSAL_LM = "model.Qwen3Model", "model.Qwen3ForCausalLM"
 GIVEN = "labs.given.parallel"
@@ -287,7 +288,8 @@ def _expect_engine(student: Student, case: Case) -> None:
 
 
 def _where(rank: int, world: int, what: Text) -> Text:
-    return Text(f"{what.en} on rank {rank} of {world}", f"rank {rank}（共 {world} 个）上{what.zh}")
+    where = f"rank {rank}（共 {world} 个）上的"
+    return Text(f"{what.en} on rank {rank} of {world}", where + spaced(what.zh))
 
 
 @cases("engine")

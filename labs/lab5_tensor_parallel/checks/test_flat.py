@@ -10,15 +10,17 @@ from autograder.checks.expect import (
     cases,
     expect_close,
     expect_dtype,
+    expect_items,
     expect_same,
     expect_shape,
+    expect_unchanged,
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.reference.compare import Limit
 from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
-from labs.lab5_tensor_parallel.checks.calls import bounds, changed_rows, rows, single
+from labs.lab5_tensor_parallel.checks.calls import INPUT, bounds, changed_rows, rows, single
 
 NORM, ROTATE, ATTEND = "attention.HeadNorm", "attention.rotate", "attention.flat_attention"
 SCORES = Text("the products of rotated queries and keys", "旋转后查询与键的乘积")
@@ -91,16 +93,19 @@ def test_rotate_far(student: Student, case: Case) -> None:
 
 @cases("rotation")
 def test_rotate_lengths(student: Student, case: Case) -> None:
-    """A rotation keeps the length of every head.
+    """A rotation keeps the length of every head, and leaves its input as it was.
 
-    旋转不改变每个头的长度。
+    旋转不改变每个头的长度，也不修改输入。
     """
     result = student.call(ROTATE, case["q"], case["positions"], case["theta"])
+    called = student.call(ROTATE, case["q"], case["positions"], case["theta"], echo=True)
     got = expect_shape(result, case["q"].shape, case).array.astype(np.float64)
     lengths = np.sqrt((case["q"].array.astype(np.float64) ** 2).sum(-1))
     what = Text("the length of a head", "每个头的长度")
     own = Tensor.of(np.sqrt((got**2).sum(-1)).astype(np.float32))
     expect_close(own, Tensor.of(lengths.astype(np.float32)), case, what)
+    _, args, _ = expect_items(called, 3, case)
+    expect_unchanged(args[0], case["q"], case, INPUT)
 
 
 @checks("""

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.checks.expect import OUTPUT, cases, expect_close, expect_dtype, expect_shape
+from autograder.checks.expect import (
+    OUTPUT,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_shape,
+    expect_unchanged,
+)
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.ranks import Group, RankHandle
 from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
 from labs.lab5_tensor_parallel.checks.calls import (
+    INPUT,
     WEIGHT,
     expect_one_collective,
     expect_ranks_close,
@@ -84,11 +93,15 @@ def test_act_runs(student: Student, case: Case) -> None:
 
 @cases("activation")
 def test_act_values(student: Student, case: Case) -> None:
-    """silu of the first half times the second half.
+    """silu of the first half times the second half; the input is left as it was.
 
-    前一半经过 silu，再乘以后一半。
+    前一半经过 silu，再乘以后一半；输入不被修改。
     """
-    expect_close(student.new(ACT)(case["x"]), case["y"], case)
+    act = student.new(ACT)
+    result, called = act(case["x"]), act(case["x"], echo=True)
+    expect_close(result, case["y"], case)
+    _, args, _ = expect_items(called, 3, case)
+    expect_unchanged(args[0], case["x"], case, INPUT)
 
 
 @cases("activation_bfloat16")

@@ -52,7 +52,7 @@ def _drafted(
     if positions is not None:
         tensors["positions"] = positions
     if values.pop("left", None):
-        values["pieces"] = [tokens - 3, 1, 1, 1]
+        values["pieces"] = [tokens - 4, 2, 1, 1]
     if values.pop("depths", None):
         for depth, x in enumerate(stream):
             tensors[f"y{depth}"] = oracle_model.normed(config, weights, x)
@@ -88,6 +88,14 @@ def model_padded(draw: Draw) -> Draft:
 def model_positions(draw: Draw) -> Draft:
     start = draw.integer(5, 9)
     return _drafted(draw, f"positions from {start}: ", f"位置从 {start} 起：", start=start)
+
+
+@recipe()
+def model_positions_padded(draw: Draw) -> Draft:
+    """A mask, and positions that are not those of the mask."""
+    start = draw.integer(5, 9)
+    en, zh = f"left-padded rows, positions from {start}: ", f"左侧填充的各行，位置从 {start} 起："
+    return _drafted(draw, en, zh, left=True, start=start)
 
 
 @recipe()
@@ -127,6 +135,18 @@ def lm_padded(draw: Draw) -> Draft:
     about = about_sizes(config, tokens, batch, "left-padded rows: ", "左侧填充的各行：")
     tensors = {"ids": ids, "keep": keep, "y": y, **prefixed(weights)}
     return draft(about, tensors, asdict(config), pieces=[tokens - 2, 1, 1])
+
+
+@recipe()
+def lm_positions(draw: Draw) -> Draft:
+    config, tokens, batch = sizes(draw)
+    weights, ids = model_weights(draw, config), tokens_of(draw, config, batch, tokens)
+    start = draw.integer(5, 9)
+    positions = torch.arange(start, start + tokens)
+    y = oracle_model.logits(config, weights, ids, positions=positions, parts=PARTS)
+    en, zh = f"positions from {start}: ", f"位置从 {start} 起："
+    tensors = {"ids": ids, "positions": positions, "y": y, **prefixed(weights)}
+    return draft(about_sizes(config, tokens, batch, en, zh), tensors, asdict(config))
 
 
 @recipe()

@@ -117,6 +117,14 @@ def sample_top_k_top_p(draw: Draw) -> Draft:
 
 
 @recipe()
+def sample_top_k_all_of_top_p(draw: Draw) -> Draft:
+    """All of the three that top_k leaves are needed, once they have been made to sum to 1."""
+    logits = torch.tensor((0.35, 0.25, 0.20, 0.12, 0.08)).log()[draw.permutation(5)]
+    en, zh = "top_k 3, top_p 0.78", "top_k 为 3，top_p 为 0.78"
+    return _drafted(logits, en, zh, 1.0, top_k=3, top_p=0.78)
+
+
+@recipe()
 def sample_rows(draw: Draw) -> Draft:
     """One likeliest token far ahead in every row, another one in each: chance has no say."""
     batch, vocab = draw.pick(((6, 11), (5, 13), (7, 17)))

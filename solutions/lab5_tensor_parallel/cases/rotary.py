@@ -58,6 +58,14 @@ def yarn_short(draw: Draw) -> Draft:
     return _yarn(size, theta, scaling, "a short context: ", "上下文很短：")
 
 
+@recipe()
+def yarn_long(draw: Draw) -> Draft:
+    """A context so long, and a theta so small, that even the last pair turns more than once."""
+    size, theta, context, factor = draw.pick(((16, 1e3, 4096, 4.0), (24, 500.0, 8192, 8.0)))
+    scaling = _scaling(context, factor)
+    return _yarn(size, theta, scaling, "a long context: ", "上下文很长：")
+
+
 def _rotation(
     draw: Draw,
     scaling: Scaling | None,

@@ -22,7 +22,7 @@ class MergedColumnParallelLinear(nn.Module):
     def __init__(self, hidden_size: int, output_size: int) -> None:
         super().__init__()
         self.share = output_size // dist.get_world_size()
-        self.weight = nn.Parameter(torch.empty(2 * self.share, hidden_size))
+        self.weight = nn.Parameter(torch.ones(2 * self.share, hidden_size))
         self.weight.weight_loader = self.weight_loader  # type: ignore[attr-defined]
 
     def weight_loader(

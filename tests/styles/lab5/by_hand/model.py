@@ -9,7 +9,7 @@ class VocabParallelEmbedding(nn.Module):
         self.num_embeddings = num_embeddings
         self.share = (num_embeddings + world - 1) // world
         self.first = self.share * dist.get_rank()
-        self.weight = nn.Parameter(torch.empty(self.share, embedding_dim))
+        self.weight = nn.Parameter(torch.ones(self.share, embedding_dim))
         self.weight.weight_loader = self.weight_loader  # type: ignore[attr-defined]
 
     def weight_loader(self, param: nn.Parameter, loaded_weight: torch.Tensor) -> None:

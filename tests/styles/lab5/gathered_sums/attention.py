@@ -17,7 +17,7 @@ class QKVParallelLinear(nn.Module):
         self.replicas = max(1, self.world // num_kv_heads)
         self.num_kv_heads = num_kv_heads * self.replicas // self.world
         self.sizes = [n * head_dim for n in (self.num_heads, *[self.num_kv_heads] * 2)]
-        self.weight = nn.Parameter(torch.empty(sum(self.sizes), hidden_size))
+        self.weight = nn.Parameter(torch.ones(sum(self.sizes), hidden_size))
         self.weight.weight_loader = self.weight_loader  # type: ignore[attr-defined]
 
     def weight_loader(
@@ -37,7 +37,7 @@ class RowParallelLinear(nn.Module):
     def __init__(self, input_size: int, output_size: int) -> None:
         super().__init__()
         self.share = input_size // dist.get_world_size()
-        self.weight = nn.Parameter(torch.empty(output_size, self.share))
+        self.weight = nn.Parameter(torch.ones(output_size, self.share))
         self.weight.weight_loader = self.weight_loader  # type: ignore[attr-defined]
 
     def weight_loader(self, param: nn.Parameter, loaded_weight: torch.Tensor) -> None:
