@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 from pathlib import Path
 
 import pytest
@@ -64,26 +63,28 @@ class Dying(Padding):
 
 
 class Waiting(Padding):
-    """A worker that takes its time for every answer."""
+    """A worker that takes its time for every answer, by a clock of its own."""
+
+    now = 0.0
 
     def exchange(self, blob: bytes, budget: Budget) -> bytes:
         self.budget = budget
-        time.sleep(0.1 if self.greeted else 0)
+        self.now += 0.1 if self.greeted else 0
         return super().exchange(blob, budget)
 
 
 def test_what_is_asked_aside_has_seconds_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autograder.sandbox.transport.ASIDE_SECONDS", 0.6)
     worker = Waiting()
+    monkeypatch.setattr("time.monotonic", lambda: worker.now)
     transport = WorkerTransport(lambda: worker, Sources({}), Limits())
     transport.exchange({"steps": []}, {})
-    usual, left = worker.budget, transport._seconds_left
-    started = time.monotonic()
+    usual, left, started = worker.budget, transport._seconds_left, worker.now
     with transport.aside(), pytest.raises(WorkerLost) as lost:
         for _ in range(100):
             transport.exchange({"steps": []}, {})
             assert worker.budget.wall_seconds <= 0.3  # so that the last call ends in time
-    assert lost.value.clock == "whole" and time.monotonic() - started < 0.6
+    assert lost.value.clock == "whole" and worker.now - started < 0.6
     transport.exchange({"steps": []}, {})
     assert worker.budget == usual and left - 0.3 < transport._seconds_left < left
 

@@ -118,7 +118,7 @@ def test_a_worker_that_marks_nothing_is_waited_for_once(
     lost = transport.lost
     monkeypatch.setattr(workers, "MARK_SECONDS", 3.0)
     said(transport, name)
-    started = time.monotonic()
-    assert said(transport, "quiet") + said(transport, "quiet") == ""
-    assert time.monotonic() - started < 5.5
+    assert said(transport, "quiet") == ""
+    monkeypatch.setattr(workers, "MARK_SECONDS", 3600.0)  # more than a test may take
+    assert said(transport, "quiet") == ""
     assert transport.lost == lost
