@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub cd55e8bcef03): fill in the TODOs.
+# Generated from the course's sources (stub 005382ee03af): fill in the TODOs.
 """Lab 5, part 1: packed projections, flat tokens, and heads that are split over ranks.
 
 Fill in every TODO. Tokens of all sequences lie side by side: activations are
@@ -163,7 +163,7 @@ class Qwen3Attention(nn.Module):
     """Grouped-query attention of Qwen3 on flat tokens, its heads split over the ranks.
 
     Modules: ``qkv_proj`` (:class:`QKVParallelLinear`), ``o_proj`` (:class:`RowParallelLinear`),
-    ``q_norm`` and ``k_norm`` (:class:`HeadNorm`), the same on every rank.
+    ``q_norm`` and ``k_norm`` (:class:`HeadNorm`). The norms are the same on every rank.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 0e1282b974a9): fill in the TODOs.
+# Generated from the course's sources (stub 59866e7a9b6f): fill in the TODOs.
 """Lab 6, part 1: attention that never holds a table of all queries by all keys.
 
 Fill in every TODO. Queries, keys and values are ``[batch, heads, seq, head_dim]``.
@@ -48,8 +48,8 @@ def flash_attention(
         k: ``[B, kv_heads, kv_len, head_dim]``. Query head ``h`` looks at kv head
             ``h // (heads // kv_heads)``.
         v: like ``k``.
-        causal: the last query sees all keys, the one before it all but the last one, and so on.
-            ``kv_len`` is at least ``q_len``.
+        causal: whether keys are hidden: the last query sees all of them, the one before it all
+            but the last one, and so on. ``kv_len`` is at least ``q_len``.
         block_q: queries in a tile; lengths need not be multiples.
         block_k: keys in a tile.
 

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 0921369a1024): fill in the TODOs.
+# Generated from the course's sources (stub ce5cd7de5067): fill in the TODOs.
 """Lab 6, part 2: a sparse mixture of experts, of which every token uses only a few.
 
 Fill in every TODO. Parameters have the names of transformers 5 and later, so its weights load
@@ -113,9 +113,10 @@ def load_balancing_loss(
 ) -> torch.Tensor:
     """Loss that is least where all experts are used alike (Fedus et al. 2021, eq. 4 to 6).
 
-    ``num_experts`` times the sum over experts of two means: the share of tokens that have the
-    expert among their ``top_k``, and the probability that the router gives to it. Both means are
-    taken over all tokens of all layers at once; for balanced experts the loss is ``top_k``.
+    ``num_experts`` times the sum over experts of the product of two means: the share of tokens
+    that have the expert among their ``top_k``, and the probability that the router gives to it.
+    Both are means over all tokens of all layers at once; for balanced experts the loss is
+    ``top_k``.
 
     Args:
         router_logits: per layer ``[B * T, num_experts]``.

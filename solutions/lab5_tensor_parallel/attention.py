@@ -206,7 +206,7 @@ class Qwen3Attention(nn.Module):
     """Grouped-query attention of Qwen3 on flat tokens, its heads split over the ranks.
 
     Modules: ``qkv_proj`` (:class:`QKVParallelLinear`), ``o_proj`` (:class:`RowParallelLinear`),
-    ``q_norm`` and ``k_norm`` (:class:`HeadNorm`), the same on every rank.
+    ``q_norm`` and ``k_norm`` (:class:`HeadNorm`). The norms are the same on every rank.
     """
 
     def __init__(

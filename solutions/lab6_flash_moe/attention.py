@@ -57,8 +57,8 @@ def flash_attention(
         k: ``[B, kv_heads, kv_len, head_dim]``. Query head ``h`` looks at kv head
             ``h // (heads // kv_heads)``.
         v: like ``k``.
-        causal: the last query sees all keys, the one before it all but the last one, and so on.
-            ``kv_len`` is at least ``q_len``.
+        causal: whether keys are hidden: the last query sees all of them, the one before it all
+            but the last one, and so on. ``kv_len`` is at least ``q_len``.
         block_q: queries in a tile; lengths need not be multiples.
         block_k: keys in a tile.
 
