@@ -396,7 +396,9 @@ def _changed(place: LabSources) -> Iterator[str]:
         shows = {name: p for name, p in known.exercises.items() if own in p.mistakes}
         asked = {check.name for check in plan.lab.checks if check.exercise in shows}
         traces = traces_of(plan, made, only=with_needs(plan.lab, asked)) if asked else {}
-        for name, prints in shows.items():
+        # Another way of the same mistake may show in another exercise, and this one not at all.
+        wrong = {name: p for name, p in shows.items() if not p.is_right(traces[name])}
+        for name, prints in (wrong or shows).items():
             gaps = zip(prints.mistakes, prints.distances(traces[name]).tolist(), strict=True)
             if min(g for c, g in gaps if c == own) > NEAR:
                 yield entry.id

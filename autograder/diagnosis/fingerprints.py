@@ -218,6 +218,20 @@ class Fingerprints:
                 found[place] = found.get(place, False) | (self.rows[:, column] >= 0)
         return found
 
+    def is_right(self, trace: Trace) -> bool:
+        """Return whether all that was asked is answered as the solution answers it."""
+        asked = {_asked(key) for key in trace}
+        for column, keys in enumerate(self.items):
+            if asked.isdisjoint(map(_asked, keys)):
+                continue
+            item, right = _answered(trace, keys), self.reference[column : column + 1]
+            if item is None or right[0] < 0:
+                if item is not None or right[0] >= 0:
+                    return False
+            elif self._gaps(column, item, right)[0] > RIGHT:
+                return False
+        return True
+
     def is_strange(self, trace: Trace) -> bool:
         """Return whether a check was ended by an error where no mistake raises one."""
         known = {key for keys in self.items for key in keys}

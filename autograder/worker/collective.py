@@ -3,7 +3,8 @@
 Student code writes ordinary ``torch.distributed`` calls. The default group is initialised when it
 comes in: of size 1 in every worker, of more where a check asks for ranks. All collectives are
 made of one primitive, "every rank gives bytes, every rank gets everybody's", and reduce here, in
-torch, so the judge only has to hand bytes around. A group of size 1 asks nobody.
+torch, so the judge only has to hand bytes around. A group of size 1 asks nobody. What a call with
+``async_op=True`` gives is there once its handle was waited for, and not before.
 
 torch 2.13 calls ``_allgather_base`` ``all_gather_single`` and ``_reduce_scatter_base``
 ``reduce_scatter_single``; the group answers to both names.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -49,6 +50,35 @@ def _alone(call: str, about: str, data: bytes) -> Sequence[bytes]:
     return [data]
 
 
+_Arrival = tuple[Tensor, Tensor]  # a tensor of the caller's, and what it will hold
+
+
+class _Handle(c10d_native.Work):  # type: ignore[misc]  # as RankGroup
+    """Of a collective call: what it gives arrives when somebody waits, or asks whether it has."""
+
+    def __init__(self, result: Any, arriving: Iterable[_Arrival]) -> None:
+        super().__init__()
+        self._result, self.arriving = result, list(arriving)
+
+    def wait(self, *_: Any, **__: Any) -> bool:
+        with torch.no_grad():
+            for place, value in self.arriving:
+                place.copy_(value)
+        self.arriving = []
+        return True
+
+    is_completed = is_success = synchronize = wait
+
+    def result(self) -> Any:
+        self.wait()
+        return self._result
+
+    def get_future(self) -> Any:
+        future: Any = torch.futures.Future()
+        future.set_result(self.result())
+        return future
+
+
 _asks: list[Ask] = [_alone]  # one: how the group that torch makes next reaches the others
 
 
@@ -63,85 +93,79 @@ class RankGroup(_Group):  # type: ignore[misc]  # torch types it in no release a
         return BACKEND
 
     def allreduce(self, tensors: list[Tensor], options: Any = None) -> Any:
+        reduction, arriving = _reduction(options), []
         for tensor in tensors:
-            reduction = _reduction(options)
             parts = self._meet("all_reduce", tensor, f" ({_name(reduction)})")
-            _fill(tensor, _reduced(parts, reduction))
-        return _done(tensors)
+            arriving.append((tensor, _reduced(parts, reduction)))
+        return _Handle(tensors, arriving)
 
     allreduce_coalesced = allreduce
 
     def allgather(
         self, outputs: list[list[Tensor]], inputs: list[Tensor], options: Any = None
     ) -> Any:
-        for kept, tensor in zip(outputs, inputs, strict=True):
-            for place, part in zip(kept, self._meet("all_gather", tensor), strict=True):
-                _fill(place, part)
-        return _done(outputs)
+        arriving: list[_Arrival] = []
+        for places, tensor in zip(outputs, inputs, strict=True):
+            arriving += zip(places, self._meet("all_gather", tensor), strict=True)
+        return _Handle(outputs, arriving)
 
     def all_gather_single(self, output: Tensor, tensor: Tensor, options: Any = None) -> Any:
         parts = self._meet("all_gather_into_tensor", tensor)
         # Either side by side or stacked: their memory is the same.
-        _fill(output, torch.stack(parts).reshape(output.shape))
-        return _done([output])
+        return _Handle([output], [(output, torch.stack(parts).reshape(output.shape))])
 
     _allgather_base = all_gather_single
 
     def reduce_scatter(
         self, outputs: list[Tensor], inputs: list[list[Tensor]], options: Any = None
     ) -> Any:
-        for output, parts in zip(outputs, inputs, strict=True):
+        handles = [
             self.reduce_scatter_single(output, torch.stack(list(parts)), options)
-        return _done(outputs)
+            for output, parts in zip(outputs, inputs, strict=True)
+        ]
+        return _Handle(outputs, [arrival for handle in handles for arrival in handle.arriving])
 
     def reduce_scatter_single(self, output: Tensor, tensor: Tensor, options: Any = None) -> Any:
         reduction = _reduction(options)
         parts = self._meet("reduce_scatter", tensor, f" ({_name(reduction)})")
         whole = _reduced(parts, reduction).reshape(self._world, *output.shape)
-        _fill(output, whole[self._own])
-        return _done([output])
+        return _Handle([output], [(output, whole[self._own])])
 
     _reduce_scatter_base = reduce_scatter_single
 
     def broadcast(self, tensors: list[Tensor], options: Any) -> Any:
-        for tensor in tensors:
-            root = int(options.rootRank)
-            _fill(tensor, self._meet("broadcast", tensor, f" from rank {root}")[root])
-        return _done(tensors)
+        root = int(options.rootRank)
+        about = f" from rank {root}"
+        arriving = [(tensor, self._meet("broadcast", tensor, about)[root]) for tensor in tensors]
+        return _Handle(tensors, arriving)
 
     def reduce(self, tensors: list[Tensor], options: Any) -> Any:
-        for tensor in tensors:
-            reduction, root = _reduction(options), int(options.rootRank)
-            about = f" ({_name(reduction)}) to rank {root}"
-            parts = self._meet("reduce", tensor, about)
-            if self._own == root:
-                _fill(tensor, _reduced(parts, reduction))
-        return _done(tensors)
+        reduction, root = _reduction(options), int(options.rootRank)
+        about = f" ({_name(reduction)}) to rank {root}"
+        arriving = [(t, _reduced(self._meet("reduce", t, about), reduction)) for t in tensors]
+        return _Handle(tensors, arriving if self._own == root else [])
 
     def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], options: Any) -> Any:
         root = int(options.rootRank)
         parts = self._meet("gather", inputs[0], f" to rank {root}")
-        if self._own == root:
-            for place, part in zip(outputs[0], parts, strict=True):
-                _fill(place, part)
-        return _done(outputs)
+        arriving = zip(outputs[0], parts, strict=True) if self._own == root else ()
+        return _Handle(outputs, arriving)
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], options: Any) -> Any:
         root = int(options.rootRank)
         like = outputs[0].new_zeros((self._world, *outputs[0].shape))
         given = torch.stack(list(inputs[0])) if self._own == root else like
-        _fill(outputs[0], self._meet("scatter", given, f" from rank {root}")[root][self._own])
-        return _done(outputs)
+        parts = self._meet("scatter", given, f" from rank {root}")
+        return _Handle(outputs, [(outputs[0], parts[root][self._own])])
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], options: Any = None) -> Any:
         parts = self._meet("all_to_all", torch.stack(list(inputs)))
-        for place, part in zip(outputs, parts, strict=True):
-            _fill(place, part[self._own])
-        return _done(outputs)
+        mine = [part[self._own] for part in parts]
+        return _Handle(outputs, zip(outputs, mine, strict=True))
 
     def barrier(self, opts: Any = None) -> Any:
         self._ask("barrier", "", b"")
-        return _done([])
+        return _Handle([], ())
 
     def send(self, *_: Any) -> Any:
         raise RuntimeError("dist.send and dist.recv are not offered here: use a collective")
@@ -237,11 +261,6 @@ def _tensor(data: bytes, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
 
 
-def _fill(place: Tensor, value: Tensor) -> None:
-    with torch.no_grad():
-        place.copy_(value)
-
-
 def _reduction(options: Any) -> Any:
     """The reduction that is asked for; a sum where nothing is said."""
     found = getattr(options, "reduceOp", dist.ReduceOp.SUM)
@@ -259,10 +278,3 @@ def _reduced(parts: Sequence[Tensor], reduction: Any) -> Tensor:
         raise RuntimeError(f"the reduction {_name(reduction)} is not offered here")
     whole = functools.reduce(how, parts)
     return whole / len(parts) if reduction == dist.ReduceOp.AVG else whole
-
-
-def _done(result: Any) -> Any:
-    """The handle of a call that is over."""
-    future: Any = torch.futures.Future()
-    future.set_result(result)
-    return c10d_native._create_work_from_future(future)

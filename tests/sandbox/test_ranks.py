@@ -37,6 +37,16 @@ def waited(x):
     y = x.clone()
     dist.all_reduce(y, async_op=True).wait()
     return y
+def not_waited(x):
+    y = x.clone()
+    dist.all_reduce(y, async_op=True)
+    return y
+def polled(x):
+    y = x.clone()
+    work = dist.all_reduce(y, async_op=True)
+    while not work.is_completed(): pass
+    return y
+def by_future(x): return dist.all_reduce(x.clone(), async_op=True).get_future().wait()[0]
 def gathered(x):
     parts = [torch.empty_like(x) for _ in range(W())]
     dist.all_gather(parts, x)
@@ -155,6 +165,9 @@ SUMS = X.array * 10
 EXPECTED = {
     "summed": lambda rank: SUMS,
     "waited": lambda rank: SUMS,
+    "not_waited": lambda rank: X.array * (rank + 1),
+    "polled": lambda rank: SUMS,
+    "by_future": lambda rank: SUMS,
     "gathered": lambda rank: np.stack([X.array * n for n in (1, 2, 3, 4)]),
     "stacked": lambda rank: np.stack([X.array * n for n in (1, 2, 3, 4)]),
     "scattered": lambda rank: SUMS[rank : rank + 1],
