@@ -102,7 +102,7 @@ def test_qkv_shapes(student: Student, case: Case) -> None:
         Every rank loads the rows of its own heads.
         每个 rank 加载自己那些头的行。
 
-    test_qkv_shared: qkv_shared
+    test_qkv_shared: qkv_shared qkv_single
         With more ranks than kv heads, neighbours load the same kv head, and no other.
         rank 多于键值头时，相邻的 rank 加载同一个键值头，而不是别的。
     """)

@@ -82,6 +82,15 @@ def qkv_shared(draw: Draw) -> Draft:
     return _qkv(draw, config, sum(lengths), about_sizes(config, lengths, en, zh), (4,))
 
 
+@recipe()
+def qkv_single(draw: Draw) -> Draft:
+    """One kv head for all: here ranks per kv head and kv heads are different numbers."""
+    hidden, heads, _, head_dim, lengths = draw.pick(RANK_SIZES)
+    config = config_of(hidden, heads, 1, head_dim)
+    en, zh = "all ranks share 1 kv head: ", "所有 rank 共用 1 个键值头："
+    return _qkv(draw, config, sum(lengths), about_sizes(config, lengths, en, zh), RANKS)
+
+
 # tokens, input, output
 _ROW_SIZES = ((5, 24, 14), (7, 36, 10), (3, 20, 26))
 
