@@ -119,22 +119,17 @@ COMPUTED = (np.full((6, 6), True), KEY // 2 * 2 <= TILE_END, KEY <= TILE_END)
 
 
 def sees(student: Student, mask: NDArray[np.bool_]) -> bool:
-    """Whether this is what queries see in blocks of 3 by 2, and in a single tile what they should.
+    """Whether this is what queries see in blocks of 3 by 2, and nothing else is wrong.
 
-    Without causality nothing is wrong.
     The mask is at work everywhere, or only in tiles that the diagonal cuts.
     """
-    ragged = counts_of(student, np.zeros((6, 5)), BLOCKS)
+    open_to_all = counts_of(student, np.zeros((6, 5)), BLOCKS)
     whole, seen = seen_by(student, 6, (6, 6)), seen_by(student, 6, BLOCKS)
-    if (
-        not near(ragged, np.full((6, 5), 1 / 5))
-        or whole is None
-        or seen is None
-        or not (whole == SEEN).all()
-    ):
+    if whole is None or seen is None or not near(open_to_all, np.full((6, 5), 1 / 5)):
         return False
     masks = (mask, mask | ~CUT)
-    return any((seen == (one & part)).all() for one in masks for part in COMPUTED)
+    found = any((seen == (one & part)).all() for one in masks for part in COMPUTED)
+    return found and bool((whole == SEEN).all())
 
 
 def square_is_right(student: Student) -> bool:

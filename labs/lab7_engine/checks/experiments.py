@@ -105,7 +105,7 @@ def read_places(student: Student, context: int) -> Array | None:
     q = np.zeros((1, 1, 12), np.float32)
     keys = np.zeros((3, ROWS, 1, 12), np.float32)
     values = np.eye(12, dtype=np.float32).reshape(3, ROWS, 1, 12)
-    whole = (np.array(rows, np.int64) for rows in ([[2, 0]], [context], [0, 1]))
+    whole = (np.array(rows, np.int64) for rows in ([[2, 0, -1]], [context], [0, 1]))
     given = [Tensor.of(array) for array in (q, keys, values, *whole)]
     got = first(student, lambda: student.call("attention.paged_attention", *given))
     if not isinstance(got, Tensor) or got.shape != q.shape:
@@ -162,12 +162,12 @@ def scheduled(
     Args:
         student: whose scheduler it is.
         sizes: blocks, tokens in a block, budget, requests at a time.
-        prompts: lengths; each request asks for six new tokens.
+        prompts: lengths; each request asks for five new tokens.
     """
     blocks, size, budget, most = sizes
     cache = student.new(f"{GIVEN}.PlainCache", blocks, size)
     scheduler = student.new("engine.Scheduler", cache, budget, most)
-    rows = [[i, [5 + i] * length, 6, 0, 0] for i, length in enumerate(prompts)]
+    rows = [[i, [5 + i] * length, 5, 0, 0] for i, length in enumerate(prompts)]
     told = first(student, lambda: student.call(f"{GIVEN}.drive", scheduler, cache, Literal(rows)))
     works = told.get("works") if isinstance(told, dict) else None
     if not isinstance(works, Tensor) or works.array.ndim != 2:
