@@ -1,0 +1,315 @@
+"""What experiments of lab 5 ask, and what answers they expect of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autograder.checks.expect import Named, Result, Student, StudentError, Tensor, answers
+from autograder.sandbox.ranks import Each, RankResult
+
+Array = NDArray[np.float64]
+
+
+def near(got: Array | None, *wanted: Any) -> bool:
+    """Whether it is one of these arrays, up to rounding."""
+    return got is not None and any(
+        np.shape(got) == np.shape(want) and np.allclose(got, want, rtol=1e-3, atol=1e-3)
+        for want in wanted
+    )
+
+
+def normal(*shape: int, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def given(values: Any) -> Tensor:
+    return Tensor.of(np.ascontiguousarray(values, dtype=np.float32))
+
+
+def whole(values: Any) -> Tensor:
+    return Tensor.of(np.ascontiguousarray(values, dtype=np.int64))
+
+
+def array_of(value: Any) -> Array | None:
+    return value.array.astype(np.float64) if isinstance(value, Tensor) else None
+
+
+def told(student: Student, call: Callable[[], Result]) -> Array | None:
+    """The tensor that a call gives; None where none comes."""
+    for value in answers(student, call):
+        return array_of(value)
+    return None
+
+
+def told_by_ranks(call: Callable[[], RankResult]) -> tuple[list[Array], int] | None:
+    """The tensor of every rank, and how many collectives it took, where the call is counted."""
+    try:
+        result = call()
+        found = [array_of(one.value) for one in result]
+    except StudentError:
+        return None
+    arrays = [one for one in found if one is not None]
+    return (arrays, len(result.calls)) if len(arrays) == len(found) else None
+
+
+def all_near(got: Sequence[Array] | None, want: Sequence[Any]) -> bool:
+    """Whether every rank has its own of ``want``."""
+    return got is not None and all(near(a, b) for a, b in zip(got, want, strict=True))
+
+
+# ---- loading
+
+QKV = "attention.QKVParallelLinear"
+HEADS, KV_HEADS, SIZE = 4, 2, 3
+Q, K = HEADS * SIZE, KV_HEADS * SIZE  # rows of queries and of keys
+PARTS = {"q": np.arange(Q) + 100.0, "k": np.arange(K) + 200.0, "v": np.arange(K) + 300.0}
+
+
+def places_of(student: Student) -> dict[str, int] | None:
+    """The row at which each part begins when it alone is loaded; None where one is nowhere."""
+    found = {}
+    for shard, numbers in PARTS.items():
+
+        def load(shard: str = shard, numbers: Array = numbers) -> Result:
+            linear = student.new(QKV, 1, SIZE, HEADS, KV_HEADS)
+            weight = student.new("builtins.getattr", linear, "weight")
+            student.call(linear, weight, given(numbers[:, None]), shard, method="weight_loader")
+            return student.get(linear, "weight")
+
+        rows = told(student, load)
+        if rows is None or rows.shape != (Q + 2 * K, 1):
+            return None
+        first = np.flatnonzero(rows[:, 0] == numbers[0])
+        if len(first) != 1 or not near(rows[first[0] :][: len(numbers), 0], numbers):
+            return None
+        found[shard] = int(first[0])
+    return found
+
+
+def kv_heads_of(student: Student, world: int, kv_heads: int) -> list[float] | None:
+    """Which kv head every rank loads, where each has one row."""
+
+    def load() -> RankResult:
+        group = student.ranks(world)
+        linear = group.new(QKV, 1, 1, world, kv_heads)
+        weight = group.new("builtins.getattr", linear, "weight")
+        parts = {"q": np.arange(world), "k": np.arange(kv_heads), "v": np.arange(kv_heads)}
+        for shard, numbers in parts.items():
+            loaded = given(numbers[:, None])
+            group.call(linear, weight, loaded, shard, method="weight_loader")
+        return group.get(linear, "weight")
+
+    found = told_by_ranks(load)
+    if found is None or any(rows.shape != (3, 1) or rows[1] != rows[2] for rows in found[0]):
+        return None
+    right = all(rows[0] == rank for rank, rows in enumerate(found[0]))
+    return [float(rows[1, 0]) for rows in found[0]] if right else None
+
+
+def replaces(
+    student: Student, path: str, sizes: Sequence[int], loaded: Tensor, *shard: Any
+) -> bool:
+    """Whether a module holds what was loaded, and the parameter that was handed in does not."""
+
+    def load(after: bool) -> Array | None:
+        def call() -> Result:
+            linear = student.new(path, *sizes)
+            weight = student.new("builtins.getattr", linear, "weight")
+            student.call(linear, weight, loaded, *shard, method="weight_loader")
+            return student.get(linear, "weight") if after else student.call(weight, method="clone")
+
+        return told(student, call)
+
+    held, handed = load(True), load(False)
+    if held is None or handed is None or held.shape != handed.shape:
+        return False
+    numbers = loaded.array.astype(np.float64)
+    return bool(np.isin(numbers, held).all() and not np.isin(numbers, handed).any())
+
+
+# ---- row
+
+ROW = "attention.RowParallelLinear"
+
+
+def row_parts(world: int) -> list[Array]:
+    """What every rank computes by itself in ``row_on_ranks``."""
+    return [
+        (normal(3, 2, seed=rank) @ normal(5, 2, seed=10 + rank).T).astype(np.float64)
+        for rank in range(world)
+    ]
+
+
+def row_on_ranks(student: Student, world: int) -> tuple[list[Array], int] | None:
+    def call() -> RankResult:
+        group = student.ranks(world)
+        held = [{"weight": given(normal(5, 2, seed=10 + rank))} for rank in range(world)]
+        linear = group.new(ROW, 2 * world, 5, weights=Each(held))
+        x = Each([given(normal(3, 2, seed=rank)) for rank in range(world)])
+        return group.call(linear, x, counted=True)
+
+    return told_by_ranks(call)
+
+
+def row_on_one(student: Student) -> bool:
+    """Whether one rank alone gets its product."""
+    found = row_on_ranks(student, 1)
+    return found is not None and all_near(found[0], row_parts(1))
+
+
+def row_gives(student: Student, want: Callable[[list[Array]], list[Any]]) -> int | None:
+    """How many collectives it takes to get this out of two and of four ranks; None: it does not."""
+    most = 0
+    for world in (2, 4):
+        found = row_on_ranks(student, world)
+        if found is None or not all_near(found[0], want(row_parts(world))):
+            return None
+        most = max(most, found[1])
+    return most
+
+
+def row_columns(student: Student) -> list[Array] | None:
+    """The columns, by number, that each of two ranks loads of four."""
+
+    def load() -> RankResult:
+        group = student.ranks(2)
+        linear = group.new(ROW, 4, 3)
+        weight = group.new("builtins.getattr", linear, "weight")
+        loaded = given(np.tile(np.arange(4), (3, 1)) + 10 * np.arange(3)[:, None])
+        group.call(linear, weight, loaded, method="weight_loader")
+        return group.get(linear, "weight")
+
+    found = told_by_ranks(load)
+    return None if found is None else found[0]
+
+
+# ---- attention
+
+
+def softmax(scores: Array) -> Array:
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(shares / shares.sum(-1, keepdims=True))
+
+
+ENDS = (0, 3, 7, 8)
+
+
+def shares_of(student: Student, scores: bool = True) -> Array | None:
+    """``[heads, tokens, keys]``: how much every key counts, told by values that are unit vectors.
+
+    Two kv heads for four heads; without ``scores`` all keys count alike.
+    """
+    q, k = flat_inputs(scores)
+    v = np.tile(np.eye(8)[:, None], (1, 2, 1))
+
+    def call() -> Result:
+        tensors = [given(t) for t in (q, k, v)]
+        return student.call("attention.flat_attention", *tensors, whole(ENDS))
+
+    got = told(student, call)
+    return None if got is None or got.shape[1:] != (4, 8) else got.transpose(1, 0, 2)
+
+
+def flat_inputs(scores: bool = True) -> tuple[Array, Array]:
+    q, k = normal(8, 4, 8, seed=1) * 2.0, normal(8, 2, 8, seed=2) * 2.0
+    return q.astype(np.float64), k.astype(np.float64) * scores
+
+
+def flat_shares(
+    sees: Callable[[Any, Any], Any], scale: float = 8**-0.5, *, scores: bool = True
+) -> Array:
+    """What ``shares_of`` should be where query ``i`` of a sequence sees the keys ``j``."""
+    q, k = flat_inputs(scores)
+    found = np.zeros((4, 8, 8))
+    for first, end in zip(ENDS, ENDS[1:], strict=False):
+        own = slice(first, end)
+        place = np.arange(end - first)
+        seen = sees(place[:, None], place[None, :])
+        for head in range(4):
+            logits = q[own, head] @ k[own, head // 2].T * scale
+            found[head, own, own] = softmax(np.where(seen, logits, -1e9))
+    return found
+
+
+def turned(x: Array, positions: Array, theta: float) -> Array:
+    half = x.shape[-1] // 2
+    angles = positions[:, None] * theta ** -(np.arange(half) / half)
+    cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    first, second = x[..., :half], x[..., half:]
+    return np.concatenate((first * cos - second * sin, second * cos + first * sin), -1)
+
+
+def normed(x: Array, weight: Array, eps: float = 1e-5) -> Array:
+    return np.asarray(x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * weight)
+
+
+HIDDEN, THETA, OTHER = 10, 50.0, 3.0
+POSITIONS = np.array([0, 1, 2, 0, 5, 7, 9, 4])
+_AT = {
+    "qkv_proj.weight": normal(8 * 4, HIDDEN, seed=3),
+    "o_proj.weight": normal(HIDDEN, 16, seed=4),
+    "q_norm.weight": np.abs(normal(4, seed=5)) + 0.5,
+    "k_norm.weight": np.abs(normal(4, seed=6)) + 0.5,
+}
+Step = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+
+
+def attention_told(student: Student, *, passed: bool = False) -> Array | None:
+    """What attention gives on one rank, with its own rotation or one of another base."""
+
+    def call() -> Result:
+        more = ()
+        if passed:
+            more = (student.new("functools.partial", Named("attention.rotate"), theta=OTHER),)
+        weights = {name: given(array) for name, array in _AT.items()}
+        sizes = (HIDDEN, 4, 2, 4, 1e-5, THETA)
+        attention = student.new("attention.Qwen3Attention", *sizes, *more, weights=weights)
+        return attention(whole(POSITIONS), given(normal(8, HIDDEN, seed=7)), whole(ENDS))
+
+    return told(student, call)
+
+
+def attention_wanted(
+    *, for_q: float = THETA, for_k: float = THETA, swapped: bool = False, norm_v: str = ""
+) -> Array:
+    """What it should be with these bases (infinite: not turned), and with such a mistake."""
+    packed = normal(8, HIDDEN, seed=7).astype(np.float64) @ _AT["qkv_proj.weight"].T
+    q, k, v = (part.reshape(8, -1, 4) for part in np.split(packed, (16, 24), axis=1))
+    k, v = (v, k) if swapped else (k, v)
+    q, k = normed(q, _AT["q_norm.weight"]), normed(k, _AT["k_norm.weight"])
+    if norm_v:
+        v = normed(v, _AT[norm_v])
+    still = np.zeros(8)
+    q = turned(q, still if np.isinf(for_q) else POSITIONS, for_q)
+    k = turned(k, still if np.isinf(for_k) else POSITIONS, for_k)
+    out = np.zeros((8, 4, 4))
+    for first, end in zip(ENDS, ENDS[1:], strict=False):
+        own = slice(first, end)
+        seen = np.tri(end - first, dtype=bool)
+        for head in range(4):
+            logits = np.where(seen, q[own, head] @ k[own, head // 2].T / 2, -1e9)
+            out[own, head] = softmax(logits) @ v[own, head // 2]
+    return np.asarray(out.reshape(8, 16) @ _AT["o_proj.weight"].T)
+
+
+def turns_of(student: Student, size: int = 8, theta: float = 100.0) -> Array | None:
+    """``[pairs, 2]``: cos and sin of the angle of each pair at position 1, told by products.
+
+    The order in which a rotation returns its numbers is free, so only products count.
+    """
+    units = np.eye(size)[None].repeat(2, 0)  # every unit vector is a head, at positions 0 and 1
+
+    def call() -> Result:
+        return student.call("attention.rotate", given(units), whole([0, 1]), theta)
+
+    got = told(student, call)
+    if got is None or got.shape != (2, size, size):
+        return None
+    products = got[0] @ got[1].T  # [unit at 0, unit at 1]
+    half = size // 2
+    pairs = np.arange(half)
+    return np.stack((products[pairs, pairs], products[pairs + half, pairs]), -1)
