@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.checks.expect import Named, Result, Student, StudentError, Tensor, answers
-from autograder.sandbox.ranks import Each, RankResult
+from autograder.checks.expect import (
+    Handle,
+    Named,
+    Result,
+    Student,
+    StudentError,
+    Tensor,
+    answers,
+    behaviour,
+    cases,
+    expect_close,
+    holds,
+)
+from autograder.reference.cases import Case
+from autograder.sandbox.ranks import Each, OutOfStep, RankResult
+from labs.lab5_tensor_parallel.checks.calls import attention_of, qkv_sizes
 
 Array = NDArray[np.float64]
 
@@ -64,6 +79,7 @@ def all_near(got: Sequence[Array] | None, want: Sequence[Any]) -> bool:
 # ---- loading
 
 QKV = "attention.QKVParallelLinear"
+MERGED_PATH, TABLE_PATH = "mlp.MergedColumnParallelLinear", "model.VocabParallelEmbedding"
 HEADS, KV_HEADS, SIZE = 4, 2, 3
 Q, K = HEADS * SIZE, KV_HEADS * SIZE  # rows of queries and of keys
 PARTS = {"q": np.arange(Q) + 100.0, "k": np.arange(K) + 200.0, "v": np.arange(K) + 300.0}
@@ -74,7 +90,7 @@ def places_of(student: Student) -> dict[str, int] | None:
     found = {}
     for shard, numbers in PARTS.items():
 
-        def load(shard: str = shard, numbers: Array = numbers) -> Result:
+        def load(shard: str = shard, numbers: Any = numbers) -> Result:
             linear = student.new(QKV, 1, SIZE, HEADS, KV_HEADS)
             weight = student.new("builtins.getattr", linear, "weight")
             student.call(linear, weight, given(numbers[:, None]), shard, method="weight_loader")
@@ -90,50 +106,24 @@ def places_of(student: Student) -> dict[str, int] | None:
     return found
 
 
-def kv_heads_of(student: Student, world: int, kv_heads: int) -> list[float] | None:
-    """Which kv head every rank loads, where each has one row."""
+def weight_after(
+    student: Student, path: str, sizes: Sequence[int], loaded: Tensor, shard: Any, held: int
+) -> Array | None:
+    """After loading: what the module holds, or the parameter that it held before."""
 
-    def load() -> RankResult:
-        group = student.ranks(world)
-        linear = group.new(QKV, 1, 1, world, kv_heads)
-        weight = group.new("builtins.getattr", linear, "weight")
-        parts = {"q": np.arange(world), "k": np.arange(kv_heads), "v": np.arange(kv_heads)}
-        for shard, numbers in parts.items():
-            loaded = given(numbers[:, None])
-            group.call(linear, weight, loaded, shard, method="weight_loader")
-        return group.get(linear, "weight")
+    def call() -> Result:
+        linear = student.new(path, *sizes)
+        weight = student.new("builtins.getattr", linear, "weight")
+        student.call(linear, weight, loaded, *shard, method="weight_loader")
+        return student.get(linear, "weight") if held else student.call(weight, method="clone")
 
-    found = told_by_ranks(load)
-    if found is None or any(rows.shape != (3, 1) or rows[1] != rows[2] for rows in found[0]):
-        return None
-    right = all(rows[0] == rank for rank, rows in enumerate(found[0]))
-    return [float(rows[1, 0]) for rows in found[0]] if right else None
-
-
-def replaces(
-    student: Student, path: str, sizes: Sequence[int], loaded: Tensor, *shard: Any
-) -> bool:
-    """Whether a module holds what was loaded, and the parameter that was handed in does not."""
-
-    def load(after: bool) -> Array | None:
-        def call() -> Result:
-            linear = student.new(path, *sizes)
-            weight = student.new("builtins.getattr", linear, "weight")
-            student.call(linear, weight, loaded, *shard, method="weight_loader")
-            return student.get(linear, "weight") if after else student.call(weight, method="clone")
-
-        return told(student, call)
-
-    held, handed = load(True), load(False)
-    if held is None or handed is None or held.shape != handed.shape:
-        return False
-    numbers = loaded.array.astype(np.float64)
-    return bool(np.isin(numbers, held).all() and not np.isin(numbers, handed).any())
+    return told(student, call)
 
 
 # ---- row
 
 ROW = "attention.RowParallelLinear"
+TENS = 10.0 * np.arange(3)[:, None]  # of the rows of a weight
 
 
 def row_parts(world: int) -> list[Array]:
@@ -144,15 +134,16 @@ def row_parts(world: int) -> list[Array]:
     ]
 
 
-def row_on_ranks(student: Student, world: int) -> tuple[list[Array], int] | None:
-    def call() -> RankResult:
-        group = student.ranks(world)
-        held = [{"weight": given(normal(5, 2, seed=10 + rank))} for rank in range(world)]
-        linear = group.new(ROW, 2 * world, 5, weights=Each(held))
-        x = Each([given(normal(3, 2, seed=rank)) for rank in range(world)])
-        return group.call(linear, x, counted=True)
+def row_call(student: Student, world: int) -> RankResult:
+    group = student.ranks(world)
+    held = [{"weight": given(normal(5, 2, seed=10 + rank))} for rank in range(world)]
+    linear = group.new(ROW, 2 * world, 5, weights=Each(held))
+    x = Each([given(normal(3, 2, seed=rank)) for rank in range(world)])
+    return group.call(linear, x, counted=True)
 
-    return told_by_ranks(call)
+
+def row_on_ranks(student: Student, world: int) -> tuple[list[Array], int] | None:
+    return told_by_ranks(lambda: row_call(student, world))
 
 
 def row_on_one(student: Student) -> bool:
@@ -179,7 +170,7 @@ def row_columns(student: Student) -> list[Array] | None:
         group = student.ranks(2)
         linear = group.new(ROW, 4, 3)
         weight = group.new("builtins.getattr", linear, "weight")
-        loaded = given(np.tile(np.arange(4), (3, 1)) + 10 * np.arange(3)[:, None])
+        loaded = given(TENS + np.arange(4))
         group.call(linear, weight, loaded, method="weight_loader")
         return group.get(linear, "weight")
 
@@ -225,7 +216,7 @@ def flat_shares(
     """What ``shares_of`` should be where query ``i`` of a sequence sees the keys ``j``."""
     q, k = flat_inputs(scores)
     found = np.zeros((4, 8, 8))
-    for first, end in zip(ENDS, ENDS[1:], strict=False):
+    for first, end in pairwise(ENDS):
         own = slice(first, end)
         place = np.arange(end - first)
         seen = sees(place[:, None], place[None, :])
@@ -249,7 +240,7 @@ def normed(x: Array, weight: Array, eps: float = 1e-5) -> Array:
 
 HIDDEN, THETA, OTHER = 10, 50.0, 3.0
 POSITIONS = np.array([0, 1, 2, 0, 5, 7, 9, 4])
-_AT = {
+_AT: dict[str, NDArray[Any]] = {
     "qkv_proj.weight": normal(8 * 4, HIDDEN, seed=3),
     "o_proj.weight": normal(HIDDEN, 16, seed=4),
     "q_norm.weight": np.abs(normal(4, seed=5)) + 0.5,
@@ -262,7 +253,7 @@ def attention_told(student: Student, *, passed: bool = False) -> Array | None:
     """What attention gives on one rank, with its own rotation or one of another base."""
 
     def call() -> Result:
-        more = ()
+        more: tuple[Handle, ...] = ()
         if passed:
             more = (student.new("functools.partial", Named("attention.rotate"), theta=OTHER),)
         weights = {name: given(array) for name, array in _AT.items()}
@@ -287,7 +278,7 @@ def attention_wanted(
     q = turned(q, still if np.isinf(for_q) else POSITIONS, for_q)
     k = turned(k, still if np.isinf(for_k) else POSITIONS, for_k)
     out = np.zeros((8, 4, 4))
-    for first, end in zip(ENDS, ENDS[1:], strict=False):
+    for first, end in pairwise(ENDS):
         own = slice(first, end)
         seen = np.tri(end - first, dtype=bool)
         for head in range(4):
@@ -296,20 +287,201 @@ def attention_wanted(
     return np.asarray(out.reshape(8, 16) @ _AT["o_proj.weight"].T)
 
 
-def turns_of(student: Student, size: int = 8, theta: float = 100.0) -> Array | None:
+BASE = 30.0  # of rotations
+
+
+def turns_of(student: Student) -> Array | None:
     """``[pairs, 2]``: cos and sin of the angle of each pair at position 1, told by products.
 
     The order in which a rotation returns its numbers is free, so only products count.
     """
-    units = np.eye(size)[None].repeat(2, 0)  # every unit vector is a head, at positions 0 and 1
+    units = np.eye(8)[None].repeat(2, 0)  # every unit vector is a head, at positions 0 and 1
 
     def call() -> Result:
-        return student.call("attention.rotate", given(units), whole([0, 1]), theta)
+        return student.call("attention.rotate", given(units), whole([0, 1]), BASE)
 
     got = told(student, call)
-    if got is None or got.shape != (2, size, size):
+    if got is None or got.shape != (2, 8, 8):
         return None
     products = got[0] @ got[1].T  # [unit at 0, unit at 1]
-    half = size // 2
+    half = 4
     pairs = np.arange(half)
     return np.stack((products[pairs, pairs], products[pairs + half, pairs]), -1)
+
+
+def row_leaves_some(student: Student) -> bool:
+    """Whether some of two or of four ranks return while others wait for them."""
+    for world in (2, 4):
+        try:
+            row_call(student, world).settle()
+        except OutOfStep as error:
+            if error.gone:
+                return True
+        except StudentError:
+            return False
+    return False
+
+
+# ---- the vocabulary on two ranks, which share five ids: rank 1 has a row too much
+
+TABLE = np.arange(1, 11, dtype=np.float64).reshape(5, 2)
+STATES = normal(6, 2, seed=8)
+
+
+def head_on_ranks(student: Student) -> list[Array] | None:
+    def call() -> RankResult:
+        group = student.ranks(2)
+        rows = np.concatenate((TABLE, np.zeros((1, 2))))
+        held = Each([{"weight": given(rows[:3])}, {"weight": given(rows[3:])}])
+        head = group.new("model.ParallelLMHead", 5, 2, weights=held)
+        return group.call(head, given(STATES), whole([0, 1, 4, 6]))
+
+    found = told_by_ranks(call)
+    return None if found is None else found[0]
+
+
+LOGITS = STATES[[0, 3, 5]] @ np.concatenate((TABLE, np.zeros((1, 2)))).T  # [sequences, rows]
+
+
+# ---- the simplest call of every exercise
+
+QK, ROWS, HEAD, TURN = "lab5.qkv", "lab5.row", "lab5.head_norm", "lab5.rotate"
+FLAT, ATTEND, MERGED, ACT = (
+    "lab5.flat_attention",
+    "lab5.attention",
+    "lab5.merged",
+    "lab5.silu_and_mul",
+)
+MLP, NORM, LAYER, LOAD = "lab5.mlp", "lab5.norm", "lab5.layer", "lab5.load"
+EMBED, LM_HEAD, YARN, ROTARY = "lab5.embedding", "lab5.lm_head", "lab5.yarn", "lab5.rotary"
+
+
+def norm_pair(student: Student, case: Case) -> Result:
+    """What the norm gives beside a residual."""
+    sizes, dtype = (case["x"].shape[-1], case["eps"]), case.values["dtype"]
+    norm = student.new("mlp.RMSNorm", *sizes, weights=case.weights, dtype=dtype)
+    return norm(case["x"], case["residual"])
+
+
+def simplest(student: Student, case: Case, exercise: str) -> Result:
+    """The simplest call of an exercise, on one rank."""
+    sizes: tuple[Any, ...]
+    if exercise == TURN:
+        return student.call("attention.rotate", case["q"], case["positions"], case["theta"])
+    if exercise == FLAT:
+        tensors = (case[name] for name in ("q", "k", "v", "cu"))
+        return student.call("attention.flat_attention", *tensors)
+    if exercise == ATTEND:
+        return attention_of(student, case)(case["positions"], case["x"], case["cu"])
+    if exercise == ACT:
+        return student.new("mlp.SiluAndMul")(case["x"])
+    if exercise == YARN:
+        sizes = case["size"], case["theta"], case["scaling"]
+        return student.call("model.yarn_frequencies", *sizes)
+    if exercise == ROTARY:
+        sizes = case["size"], case["theta"], case["scaling"]
+        return student.new("model.RotaryEmbedding", *sizes)(case["q"], case["positions"])
+    if exercise == NORM:
+        return norm_pair(student, case)
+    if exercise == HEAD:
+        sizes = case["x"].shape[-1], case["eps"]
+        return student.new("attention.HeadNorm", *sizes, weights=case.weights)(case["x"])
+    if exercise == MLP:
+        down = student.new("labs.given.flat.StandInDown", *case["sizes"])
+        mlp = student.new("mlp.Qwen3MLP", *case["sizes"], down, weights=case.group("1.0."))
+        return mlp(case["x"])
+    if exercise == LAYER:
+        hidden, eps = case.config["hidden_size"], case.config["rms_norm_eps"]
+        parts = (student.new(f"labs.given.flat.StandIn{n}", hidden) for n in ("Attention", "MLP"))
+        layer = student.new("mlp.Qwen3DecoderLayer", hidden, eps, *parts)
+        return layer(case["positions"], case["x"], None, case["cu"])
+    if exercise == EMBED:
+        weights = {"weight": case["weight"]}
+        return student.new(PATHS[exercise], *case["sizes"], weights=weights)(case["ids"])
+    if exercise == LM_HEAD:
+        weights = {"weight": case["weight"]}
+        return student.new(PATHS[exercise], *case["sizes"], weights=weights)(case["x"], case["cu"])
+    sizes = qkv_sizes(case) if exercise == QK else case["sizes"]
+    weights = {"weight": case["weight" if exercise == ROWS else "1.0.weight"]}
+    return student.new(PATHS[exercise], *sizes, weights=weights)(case["x"])
+
+
+PATHS = {
+    QK: QKV, ROWS: ROW, MERGED: "mlp.MergedColumnParallelLinear",
+    EMBED: "model.VocabParallelEmbedding", LM_HEAD: "model.ParallelLMHead",
+}  # fmt: skip
+
+
+Experiment = Callable[[Student, Case], bool]
+
+
+def shown(mistake: str, exercise: str, recipe: str, experiment: Experiment) -> Experiment:
+    """An experiment in one line, to be kept under a name that begins with ``behaves_``."""
+
+    @behaviour(mistake, exercise)
+    @cases(recipe)
+    def behaves(student: Student, case: Case) -> bool:
+        return experiment(student, case)
+
+    return behaves
+
+
+def silent(exercise: str, recipe: str) -> Experiment:
+    """The experiment that shows a call which gives None."""
+
+    def gives_none(student: Student, case: Case) -> bool:
+        return None in answers(student, lambda: simplest(student, case, exercise))
+
+    return shown("nothing_returned", exercise, recipe, gives_none)
+
+
+def beside(exercise: str, recipe: str, name: str = "y") -> Experiment:
+    """The experiment that shows a right answer as one of several items."""
+
+    def gives_more(student: Student, case: Case) -> bool:
+        return holds(
+            student,
+            lambda: simplest(student, case, exercise),
+            lambda item: expect_close(item, case[name], case),
+        )
+
+    return shown("tuple_returned", exercise, recipe, gives_more)
+
+
+def replaced(
+    exercise: str, recipe: str, path: str, sizes: Sequence[int], *shard: Any
+) -> Experiment:
+    """The experiment that shows a loader which makes a new parameter, here of [3, 2] or more."""
+    loaded = given(np.arange(6).reshape(3, 2) + 100.0)
+
+    def replaces(student: Student, case: Case) -> bool:
+        held, handed = (weight_after(student, path, sizes, loaded, shard, now) for now in (1, 0))
+        if held is None or handed is None or held.shape != handed.shape:
+            return False
+        numbers = loaded.array
+        return bool(np.isin(numbers, held).all() and not np.isin(numbers, handed).any())
+
+    return shown("parameter_replaced_while_loading", exercise, recipe, replaces)
+
+
+def gives(mistake: str, want: Callable[[list[Array]], list[Any]]) -> Experiment:
+    """The experiment that shows ranks which make this of their parts."""
+    return shown(mistake, ROWS, "row", lambda student, _: row_gives(student, want) is not None)
+
+
+def loads(mistake: str, want: Array) -> Experiment:
+    """The experiment that shows two ranks which load this of a row-parallel weight."""
+
+    def loaded(student: Student, case: Case) -> bool:
+        return all_near(row_columns(student), list(want))
+
+    return shown(mistake, ROWS, "row_loading", loaded)
+
+
+def attends(mistake: str, sees: Callable[[Any, Any], Any], scale: float = 8**-0.5) -> Experiment:
+    """The experiment that shows this mask and this scale."""
+
+    def counts(student: Student, case: Case) -> bool:
+        return near(shares_of(student), flat_shares(sees, scale))
+
+    return shown(mistake, FLAT, "flat_core", counts)
