@@ -1,4 +1,4 @@
-"""Slips in spellings that no patch has, in labs 1, 3, 4, 6 and 7: always rightly named.
+"""Slips in spellings that no patch has, in labs 1 and 3 to 7: always rightly named.
 
 The same for lab 2, whose forms are longer, is in ``test_behaviours.py``.
 """

@@ -101,11 +101,8 @@ def behaves_places_in_heads(student: Student, case: Case) -> bool:
     found = places_of(student)
     if found is None or found["q"] != 0:
         return False
-    wanted = {
-        (HEADS, HEADS + KV_HEADS), (HEADS, HEADS + K), (HEADS, Q + K), (Q, Q + KV_HEADS),
-        (Q, HEADS + KV_HEADS),
-    }  # fmt: skip
-    return (found["k"], found["v"]) in wanted
+    for_keys_too = (HEADS, HEADS + KV_HEADS), (HEADS, HEADS + K), (HEADS, Q + K)
+    return (found["k"], found["v"]) in (*for_keys_too, (Q, Q + KV_HEADS), (Q, HEADS + KV_HEADS))
 
 
 behaves_values_first = shown(  # Values lie between queries and keys.
@@ -131,7 +128,7 @@ behaves_no_sum = shown(  # Every rank gives its own part, and no rank calls anot
     lambda student, case: row_gives(student, lambda parts: parts) == 0,
 )  # fmt: skip
 behaves_lost_sum = shown(  # Every rank gives its own part after a collective call.
-    "sum_lost", ROWS, "row",
+    "handle_not_waited_for", ROWS, "row",
     lambda student, case: (row_gives(student, lambda parts: parts) or 0) > 0,
 )  # fmt: skip
 # Every rank gives the mean of the parts.
@@ -409,7 +406,7 @@ def behaves_replaced_text(student: Student, case: Case) -> bool:
     return False
 
 
-# The vocabulary on two ranks, which share five ids: rank 1 has a row too much.
+# The vocabulary on two ranks: five ids, six rows.
 
 
 @behaviour("surplus_rows_left", EMBED)
