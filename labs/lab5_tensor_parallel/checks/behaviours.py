@@ -412,21 +412,23 @@ def behaves_replaced_text(student: Student, case: Case) -> bool:
 @behaviour("surplus_rows_left", EMBED)
 @cases("embedding_loading")
 def behaves_left_rows(student: Student, case: Case) -> bool:
-    """All rows that have an id are right; the one that has none is neither zero nor one of them."""
+    """All rows that have an id are right; the one that has none is as it was before, not zero."""
+    found = []
 
     def load() -> RankResult:
         group = student.ranks(2)
-        embedding = group.new("model.VocabParallelEmbedding", 5, 2)
+        embedding = group.new(TABLE_PATH, 5, 2)
         weight = group.new("builtins.getattr", embedding, "weight")
+        found.append(group.call(weight, method="clone"))
         group.call(embedding, weight, given(TABLE), method="weight_loader")
         return group.get(embedding, "weight")
 
-    found = told_by_ranks(load)
-    if found is None or any(rows.shape != (3, 2) for rows in found[0]):
+    after, before = told_by_ranks(load), told_by_ranks(found.pop)
+    if after is None or before is None or any(rows.shape != (3, 2) for rows in after[0]):
         return False
-    rows = np.concatenate(found[0])
-    surplus = rows[5]
-    return near(rows[:5], TABLE) and bool(surplus.any()) and not (surplus == TABLE).all(1).any()
+    last = after[0][1][2]
+    right = near(np.concatenate(after[0])[:5], TABLE)
+    return right and bool(last.any()) and np.array_equal(last, before[0][1][2])
 
 
 @behaviour("head_gathered_and_reshaped", LM_HEAD)
