@@ -178,7 +178,7 @@ behaves_norm_over_heads = shown(  # Tokens are divided by one mean over all head
 )  # fmt: skip
 
 
-@behaviour("float32_out", HEAD)
+@behaviour("head_norm_float32_out", HEAD)
 @cases("head_norm_float16")
 def behaves_wide_head_norm(student: Student, case: Case) -> bool:
     """float16 goes in, the right numbers come as float32."""
@@ -356,7 +356,7 @@ def behaves_wide_residual(student: Student, case: Case) -> bool:
     return False
 
 
-@behaviour("sum_left_out", NORM)
+@behaviour("one_tensor_without_residual", NORM)
 @cases("norm")
 def behaves_norm_without_sum(student: Student, case: Case) -> bool:
     """The right normed tensor comes alone."""
