@@ -271,6 +271,12 @@ class Fingerprints:
                 return True
         return False
 
+    def was_asked(self, trace: Trace, mistake: int) -> bool:
+        """Return whether something was asked that a mistake changes."""
+        asked = {_asked(key) for key in trace}
+        changed = np.flatnonzero(self.rows[mistake] != self.reference).tolist()
+        return any(not asked.isdisjoint(map(_asked, self.items[column])) for column in changed)
+
     def shows_many(self, trace: Trace, mistake: int) -> bool:
         """Return whether something that a mistake changes came back as more than one number."""
         changed = np.flatnonzero(self.rows[mistake] != self.reference).tolist()

@@ -6,7 +6,7 @@ else is said as less: what it looks like, or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -73,6 +73,7 @@ def names(
             continue
         trace, prints = failed[exercise], singles.get(exercise)
         fits: dict[Classes, float] = {}
+        asked: set[str] = set()
         if prints is not None and (both := pairs.get(exercise)) is not None:
             matches = _matches(_ranked(both, trace))
             fits = {pair: _fit(prints, pair, trace) for pair in matches}
@@ -82,9 +83,15 @@ def names(
                 for number in _numbers(both, pair)
             ):
                 fits = {}  # whatever changes next to nothing would do as well
+            asked = {
+                name
+                for pair in fits
+                for name in pair
+                if any(prints.was_asked(trace, number) for number in _numbers(prints, (name,)))
+            }
         inside = _within(bank, exercise, trace)
         like = _like(exercise, prints, trace, ranked[exercise])
-        found.append(_pair(exercise, fits) or inside or like)
+        found.append(_pair(exercise, fits, asked) or inside or like)
     return tuple(_merged(found))
 
 
@@ -209,8 +216,8 @@ def _fit(singles: Fingerprints, pair: Classes, trace: Trace) -> float:
     return min(singles.apart(trace, *both) for both in product(*numbers))
 
 
-def _pair(exercise: str, fits: Mapping[Classes, float]) -> Naming | None:
-    """Two mistakes at once: what all pairs with these answers have in common.
+def _pair(exercise: str, fits: Mapping[Classes, float], asked: Container[str]) -> Naming | None:
+    """Two mistakes at once: what all pairs with these answers have in common, and was asked for.
 
     One of them has to fit exactly, and those that nearly do count: where a mistake shows nothing
     by itself, it may still change a little of what the other one answers.
@@ -221,7 +228,9 @@ def _pair(exercise: str, fits: Mapping[Classes, float]) -> Naming | None:
     common = set(matches[0]).intersection(*matches[1:])
     if not common:
         return None
-    classes = tuple(name for name in matches[0] if name in common)
+    classes = tuple(name for name in matches[0] if name in common and name in asked)
+    if not classes:
+        return None
     return Naming((exercise,), Certainty.NAMED, classes, partly=len(matches) > 1)
 
 

@@ -53,7 +53,7 @@ def _alone(call: str, about: str, data: bytes) -> Sequence[bytes]:
 _Arrival = tuple[Tensor, Tensor]  # a tensor of the caller's, and what it will hold
 
 
-class _Handle(c10d_native.Work):  # type: ignore[misc]  # as RankGroup
+class _Handle(c10d_native.Work):  # type: ignore[misc]  # torch types it in no release alike
     """Of a collective call: what it gives arrives when somebody waits, or asks whether it has."""
 
     def __init__(self, result: Any, arriving: Iterable[_Arrival]) -> None:
