@@ -203,12 +203,19 @@ def accepted(
 
 
 def numbers(value: Any) -> list[int] | None:
-    """A list of tokens in plain numbers."""
+    """Whole numbers out of a tensor or a list; none where anything else came."""
     if isinstance(value, Tensor):
-        return [int(one) for one in value.array.reshape(-1)]
+        value = value.array.reshape(-1).tolist()
     if not isinstance(value, (list, tuple)):
         return None
-    return [int(one.array.item() if isinstance(one, Tensor) else one) for one in value]
+    made = [
+        one.array.item() if isinstance(one, Tensor) and one.array.size == 1 else one
+        for one in value
+    ]
+    right = all(
+        isinstance(one, int) or (isinstance(one, float) and one.is_integer()) for one in made
+    )
+    return [int(one) for one in made] if right else None
 
 
 def speculated(student: Student, text: Sequence[int]) -> list[int] | None:
