@@ -16,12 +16,13 @@ from autograder.checks.expect import (
     expect_close,
     expect_same,
     expect_shape,
+    expect_value,
     holds,
     works,
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Dtype, Folder, Result, Student
+from autograder.sandbox.student import Dtype, Folder, Handle, Named, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import (
     CACHE,
@@ -33,7 +34,7 @@ from labs.lab4_tinyllm.checks.calls import (
 )
 
 LAYER, MODEL, CAUSAL_LM = "lab4.decoder_layer", "lab4.model", "lab4.causal_lm"
-SAMPLE, GENERATE = "lab4.sample", "lab4.generate"
+SAMPLE, GENERATE, LOAD, PAST = "lab4.sample", "lab4.generate", "lab4.load", "lab4.past"
 KINDS = {MODEL: "Qwen3Model", CAUSAL_LM: "Qwen3ForCausalLM"}
 WHY = Text("the two should agree.", "两者应当一致。")
 
@@ -133,7 +134,7 @@ def behaves_silent_causal_lm(student: Student, case: Case) -> bool:
     return None in answers(student, lambda: _model(student, case, CAUSAL_LM))
 
 
-@behaviour("nothing_returned", "lab4.load")
+@behaviour("nothing_returned", LOAD)
 @cases("load_tied")
 def behaves_silent_load(student: Student, case: Case) -> bool:
     """The call gives None."""
@@ -313,3 +314,141 @@ def behaves_fixed_eps_of_model(student: Student, case: Case) -> bool:
         expect_same(answer(9.0, 1e-2), answer(1e-5, 1e-2), case, WHY)
 
     return works(student, same)
+
+
+def _named(student: Student, case: Case, names: list[str]) -> list[str] | None:
+    """Which of these names the error of loading holds; none where nothing is raised."""
+    call = partial(student.call, "labs.given.standin.error_of")
+    load, given = Named("model.load_hf_checkpoint"), (Folder(case["folder"]), *STAND_INS)
+    for told in answers(student, lambda: call(load, names, *given)):
+        if isinstance(told, list) and told != ["nothing"]:
+            return [name for name in told[1:] if isinstance(name, str)]
+    return None
+
+
+@behaviour("tied_head_missing", LOAD)
+@cases("load_tied")
+def behaves_wanted_head(student: Student, case: Case) -> bool:
+    """Where the head is tied, the error names the head and nothing else."""
+    head = "lm_head.weight"
+    return _named(student, case, [head, *case.weights]) == [head]
+
+
+@behaviour("first_shard_only", LOAD)
+@cases("load_sharded")
+def behaves_one_shard(student: Student, case: Case) -> bool:
+    """Of several files the error names a part of the parameters, and not of layers alone."""
+    named = _named(student, case, list(case.weights)) or []
+    some = 2 <= len(named) < len(case.weights)
+    return some and not all(".layers." in name for name in named)
+
+
+def _drawn(student: Student, shares: list[float], rows: int, **given: Any) -> list[int] | None:
+    """Tokens at temperature 1 of rows whose tokens have these shares."""
+    logits = Tensor.of(np.log(np.tile(np.array(shares, np.float32), (rows, 1))))
+    call = partial(student.call, "model.sample", logits, temperature=1.0, **given)
+    for made in answers(student, call):
+        if isinstance(made, Tensor) and made.shape == (rows,) and made.array.dtype.kind == "i":
+            return [int(token) for token in made.array]
+    return None
+
+
+@behaviour("top_p_before_top_k", SAMPLE)
+@cases("sample_greedy")
+def behaves_top_p_of_all(student: Student, case: Case) -> bool:
+    """Each filter alone is right; together, two tokens of shares 0.4 and 0.3 reach no 0.5."""
+
+    def found(**given: Any) -> set[int]:
+        return set(_drawn(student, [0.4, 0.3, 0.2, 0.1], 300, **given) or ())
+
+    alone = found(top_k=2), found(top_p=0.35), found(top_p=0.5)
+    return alone == ({0, 1}, {0}, {0, 1}) and found(top_k=2, top_p=0.5) == {0, 1}
+
+
+@behaviour("one_number_for_all_rows", SAMPLE)
+@cases("sample_greedy")
+def behaves_one_number(student: Student, case: Case) -> bool:
+    """Rows that are alike get the same token, and another in another call."""
+    chance = student.new("labs.given.standin.seeded", 3)
+    calls = [set(_drawn(student, [0.125] * 8, 64, generator=chance) or ()) for _ in range(12)]
+    return all(len(tokens) == 1 for tokens in calls) and len(set.union(*calls)) > 1
+
+
+@behaviour("length_counts_the_prompt", GENERATE)
+@cases("generate_greedy")
+def behaves_length_of_all(student: Student, case: Case) -> bool:
+    """Asked for two tokens more than the prompt has, it gives two."""
+    width = case["ids"].shape[1] + 2
+    model = student.new(STAND_IN_MODEL, case["table"])
+    y = like(case["y"], case["y"].array[:, :width])
+    return works(
+        student,
+        lambda: expect_close(student.call("model.generate", model, case["ids"], width), y, case),
+    )
+
+
+@behaviour("text_filled_up_with_zeros", GENERATE)
+@cases("generate_all_end")
+def behaves_text_filled_up(student: Student, case: Case) -> bool:
+    """It stops when all rows have ended, and the text is as long as if it had not."""
+    (rows, wide), (_, width) = case["ids"].shape, case["y"].shape
+    model = student.new(STAND_IN_MODEL, case["table"])
+
+    def filled() -> None:
+        call = student.call("model.generate", model, case["ids"], case["new"], eos=case["eos"])
+        text = expect_shape(call, (rows, wide + case["new"]), case)
+        expect_close(like(case["y"], text.array[:, :width]), case["y"], case)
+        calls = student.get(model, "calls").value
+        expect_value(len(calls) if isinstance(calls, list) else None, width - wide, case)
+
+    return works(student, filled)
+
+
+def _own_attention(student: Student, case: Case) -> Handle:
+    made = config(case.config)
+    return student.new("attention.Qwen3Attention", made, case["layer"], weights=case.weights)
+
+
+@behaviour("cache_written_twice", PAST)
+@cases("own_attention")
+def behaves_cache_written_twice(student: Student, case: Case) -> bool:
+    """After one piece the cache holds each of its tokens twice."""
+    cache = student.new(CACHE)
+    answers(student, lambda: _own_attention(student, case)(case["x"], past=cache))
+    held = answers(student, lambda: student.call(cache, case["layer"], method="length"))
+    return held == [2 * case["x"].shape[1]]
+
+
+@behaviour("unrotated_keys_cached", PAST)
+@cases("own_attention")
+def behaves_unrotated_keys(student: Student, case: Case) -> bool:
+    """Without a cache it is right; keys of the same token are cached alike at every place."""
+    attention, x = _own_attention(student, case), case["x"]
+    if not _right(student, case, lambda: attention(x)):
+        return False
+    batch, tokens, _ = x.shape
+    shape = batch, case.config["num_key_value_heads"], tokens, case.config["head_dim"]
+    cache, same = student.new(CACHE), np.repeat(x.array[:, :1], tokens, axis=1)
+    answers(student, lambda: attention(like(x, same), past=cache))
+    parts = student.call("labs.given.standin.cached", cache, case["layer"])
+    for both in answers(student, lambda: parts):
+        if isinstance(both, (list, tuple)) and len(both) == 2:
+            held = [expect_shape(one, shape, case).array.astype(np.float64) for one in both]
+            alike = [np.allclose(one, one[:, :, :1], rtol=1e-4, atol=1e-5) for one in held]
+            return all(alike) and all(one.any() for one in held)
+    return False
+
+
+@behaviour("attention_mask_from_key_0", PAST)
+@cases("own_attention_uniform")
+def behaves_mask_from_key_0(student: Student, case: Case) -> bool:
+    """A second piece comes out as the first tokens would, each an average of those before it."""
+    attention, cache = _own_attention(student, case), student.new(CACHE)
+    x, y = case["x"], case["y"].array
+
+    def from_key_0() -> None:
+        for first, end in ((0, 4), (4, 7)):
+            got = attention(like(x, x.array[:, first:end]), past=cache)
+            expect_close(got, like(x, y[:, : end - first]), case)
+
+    return works(student, from_key_0)
