@@ -13,7 +13,6 @@ import errno
 import mmap
 import os
 import re
-import resource
 import signal
 import struct
 import sys
