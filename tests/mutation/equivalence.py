@@ -1,13 +1,19 @@
-"""Shows that a mutant is no mistake: it answers 200 random cases as the solution does."""
+"""Shows that a mutant is no mistake: it answers 200 random cases as the solution does.
+
+A change inside of a function is asked what takes that function, and nothing else.
+"""
 
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from difflib import SequenceMatcher
 from functools import cache
+from itertools import product
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -19,32 +25,24 @@ from autograder.course.records import Lab
 from autograder.reference.compare import LIMITS, difference
 from autograder.sandbox.local import cpu_limit
 from autograder.worker.loader import StudentModules, read_sources
+from tests.mutation.dice import Dice
+from tests.mutation.functions import spans
 
+FOLDER = "<mutant>/"  # where functions say they are from
 CASES = 200
 SECONDS = 0.4  # of CPU for one case, which takes some thousandths: a loop that never ends
 LIMIT = 1e-6  # relative, in float32; the grader lets 1e-5 pass
 Modules = Mapping[str, ModuleType]
 Answers = Mapping[str, Any]  # tensors, numbers, dicts of numbers, by what was asked
-Ask = Callable[..., Answers]  # modules, number of the case; in some labs: of which files
+Part = Callable[[ModuleType, Dice, int], Answers]  # one question to a file: dice, number of a case
+Places = frozenset[tuple[str, int]]  # files, and lines where functions begin
 
 
-def random_cases(lab: str) -> Ask:
-    """``answers(modules, number)`` of a lab: what its solution answers to one random case."""
-    short = lab.partition("_")[0]
-    ask: Ask = _asking(short).answers
-    return ask
-
-
-def _asking(short: str) -> ModuleType:
-    return importlib.import_module(f"tests.mutation.{short}.random_cases")
-
-
-def _asked_of(lab: str, sources: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """The files that differ, as an argument, where a lab's cases can be asked of each alone."""
-    if not hasattr(_asking(lab.partition("_")[0]), "BY_FILE"):
-        return ()
-    right = _right_sources(lab)
-    return (tuple(f.removesuffix(".py") for f, text in sources.items() if right[f] != text),)
+@cache
+def _parts(lab: str) -> tuple[tuple[str, Part], ...]:
+    """Questions to the files of a lab, each with the name of the module that it asks."""
+    cases = importlib.import_module(f"tests.mutation.{lab.partition('_')[0]}.random_cases")
+    return tuple((module, part) for module, parts in cases.PARTS.items() for part in parts)
 
 
 def unlike(lab: Lab, sources: Mapping[str, str], cases: int = CASES) -> str:
@@ -85,23 +83,66 @@ def _state(lab: Lab) -> str:
 
 
 def _unlike(lab: Lab, sources: Mapping[str, str], cases: int) -> str:
-    ask, asked_of = random_cases(lab.name), _asked_of(lab.name, sources)
+    changed = _changed(_right_sources(lab.name), sources)
     try:
         modules = _modules(sources)
     except Exception as error:
         return f"import: {error!r}"
-    for number in range(cases):
+    for number, place in product(range(cases), range(len(_parts(lab.name)))):
+        want, reached = _right(lab.name, number, place)
+        if changed and not changed & reached:
+            continue
         try:
             with cpu_limit(SECONDS) as over:
-                answers = ask(modules, number, *asked_of)
+                answers = _answers(lab.name, modules, number, place)
         except Exception as error:
             return f"case {number}: {error!r}"
         if over:
             return f"case {number}: it does not end"
-        for name, want in _right(lab.name, number, *asked_of).items():
-            if fault := _fault(answers.get(name), want):
+        for name, value in want.items():
+            if fault := _fault(answers.get(name), value):
                 return f"case {number}: {name}: {fault}"
     return ""
+
+
+def _answers(lab: str, modules: Modules, number: int, place: int) -> Answers:
+    module, part = _parts(lab)[place]
+    with torch.no_grad():
+        return part(modules[module], Dice(number), number)
+
+
+@cache
+def _right(lab: str, number: int, place: int) -> tuple[Answers, Places]:
+    """What the solution answers to a question, and which of its functions that takes."""
+    reached = set()
+
+    def follow(frame: FrameType, event: str, argument: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(FOLDER):
+            reached.add((file.removeprefix(FOLDER), frame.f_code.co_firstlineno))
+
+    modules = _solution(lab)
+    sys.setprofile(follow)
+    try:
+        answers = _answers(lab, modules, number, place)
+    finally:
+        sys.setprofile(None)
+    return answers, frozenset(reached)
+
+
+def _changed(right: Mapping[str, str], sources: Mapping[str, str]) -> Places:
+    """All places in the functions that differ; none where something outside of functions does."""
+    found: set[tuple[str, int]] = set()
+    for file, text in sources.items():
+        lines = right[file].splitlines(), text.splitlines()
+        steps = SequenceMatcher(None, *lines, autojunk=False).get_opcodes()
+        for _, before, end, *_ in (step for step in steps if step[0] != "equal"):
+            first, last = min(before + 1, end), max(before + 1, end)  # what is put in: between
+            around = [span for span in spans(right[file]) if span[0] <= first and last <= span[1]]
+            if not around:
+                return frozenset()
+            found |= {(file, line) for line in range(around[0][0], around[0][1] + 1)}
+    return frozenset(found)
 
 
 @cache
@@ -115,11 +156,6 @@ def _right_sources(lab: str) -> Mapping[str, str]:
     return read_sources(folder, sorted(path.name for path in folder.glob("*.py")))[0]
 
 
-@cache
-def _right(lab: str, number: int, *files: tuple[str, ...]) -> Answers:
-    return random_cases(lab)(_solution(lab), number, *files)
-
-
 def _zeroed(layer: torch.nn.Linear) -> None:
     with torch.no_grad():
         for weight in layer.parameters():
@@ -128,7 +164,7 @@ def _zeroed(layer: torch.nn.Linear) -> None:
 
 def _modules(sources: Mapping[str, str]) -> Modules:
     """The files as modules, in namespaces of their own."""
-    loaded = StudentModules(sources, {name: f"<mutant>/{name}" for name in sources}).install()
+    loaded = StudentModules(sources, {name: FOLDER + name for name in sources}).install()
     try:
         return {name.removesuffix(".py"): loaded.module(name) for name in sources}
     finally:
@@ -140,7 +176,7 @@ def _fault(got: Any, want: Any) -> str:
     if type(got) is not type(want):
         return f"{type(got).__name__}, not {type(want).__name__}"
     if not isinstance(want, torch.Tensor):
-        return "" if got == want else f"{got!r}, not {want!r}"
+        return "" if got == want else f"not {want!r}"  # what comes may be too long to be written
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"{got.dtype} {list(got.shape)}, not {want.dtype} {list(want.shape)}"
     if torch.equal(got, want):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 
 class Functions:
@@ -14,7 +15,7 @@ class Functions:
 
     def __init__(self, text: str) -> None:
         self._lines = len(text.splitlines())
-        self._spans = tuple(_spans(ast.parse(text)))
+        self._spans = spans(text)
 
     def codes(self, text: str) -> Iterator[tuple[int, str]]:
         """The code of every function of the text."""
@@ -38,10 +39,16 @@ class Functions:
         return first, ast.dump(ast.parse("\n".join(head + code)))
 
 
+@cache
+def spans(text: str) -> tuple[tuple[int, int], ...]:
+    """First and last lines of functions and methods, decorators included."""
+    return tuple(_spans(ast.parse(text)))
+
+
 def _spans(tree: ast.AST) -> Iterator[tuple[int, int]]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef):
             assert node.end_lineno is not None
-            yield node.lineno, node.end_lineno
+            yield min(n.lineno for n in (node, *node.decorator_list)), node.end_lineno
         elif isinstance(node, ast.ClassDef):
             yield from _spans(node)

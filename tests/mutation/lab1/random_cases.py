@@ -6,7 +6,6 @@ tokens turns in a circle, so that each comes with many different sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -26,41 +25,6 @@ from tests.mutation.lab1.calls import (
 from tests.mutation.models import load
 
 
-def _of_attention(module: ModuleType, number: int) -> dict[str, Any]:
-    dice = Dice(number)
-    return {
-        **_softmax(module, dice, number),
-        **_mask(module, dice),
-        **_attention(module, dice, number),
-        **_multi_head(module, dice),
-    }
-
-
-def _of_mlp(module: ModuleType, number: int) -> dict[str, Any]:
-    dice = Dice(number)
-    return {
-        **_silu(module, dice, number),
-        **_norm(module.LayerNorm, "layer norm", dice, number),
-        **_norm(module.RMSNorm, "rms norm", dice, number),
-        **_feed_forward(module, dice),
-    }
-
-
-# No file of this lab needs another one, so a case asks only the file that was changed.
-BY_FILE = {"attention": _of_attention, "mlp": _of_mlp, "tokens": texts.answers}
-
-
-def answers(
-    modules: Mapping[str, ModuleType], number: int, files: Iterable[str] = tuple(BY_FILE)
-) -> dict[str, Any]:
-    """What the functions and modules of some files of a hand-in answer to case ``number``."""
-    found: dict[str, Any] = {}
-    with torch.no_grad():
-        for file in files:
-            found |= BY_FILE[file](modules[file], number)
-    return found
-
-
 def _softmax(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     axis = dice.integer(0, 3)
     x = logits(dice, axis, number % 4).to(any_dtype(dice))
@@ -68,7 +32,7 @@ def _softmax(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     return {"softmax": module.softmax(x, dim), "softmax input": torch.equal(x, kept)}
 
 
-def _mask(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _mask(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     queries = dice.integer(1, 12)
     keys = queries + dice.pick((0, dice.integer(0, 9)))
     return {"causal mask": module.causal_mask(queries, keys)}
@@ -84,7 +48,7 @@ def _attention(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     return found | {"attention inputs": same}
 
 
-def _multi_head(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _multi_head(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     hidden, heads, size = dice.integer(1, 30), dice.integer(1, 6), dice.integer(1, 10)
     batch, seq, dtype = dice.integer(1, 4), dice.integer(1, 9), any_dtype(dice)
     wide = heads * size
@@ -108,6 +72,14 @@ def _silu(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     return {"silu": module.silu(x), "silu input": torch.equal(x, kept)}
 
 
+def _layer_norm(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    return _norm(module.LayerNorm, "layer norm", dice, number)
+
+
+def _rms_norm(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    return _norm(module.RMSNorm, "rms norm", dice, number)
+
+
 def _norm(kind: type[torch.nn.Module], name: str, dice: Dice, number: int) -> dict[str, Any]:
     shape = (*any_shape(dice, dice.integer(0, 3)), dice.integer(8, 48))
     eps = dice.pick(({}, {"eps": 1e-5}, {"eps": 1e-3}, {"eps": 0.1}))
@@ -122,7 +94,7 @@ def _norm(kind: type[torch.nn.Module], name: str, dice: Dice, number: int) -> di
     return found | {f"{name} input": torch.equal(wide, kept[0]) and torch.equal(narrow, kept[1])}
 
 
-def _feed_forward(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _feed_forward(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     hidden, inner, dtype = dice.integer(1, 30), dice.integer(1, 40), any_dtype(dice)
     shapes = {"gate": (inner, hidden), "up": (inner, hidden), "down": (hidden, inner)}
     weights = {
@@ -133,3 +105,10 @@ def _feed_forward(module: ModuleType, dice: Dice) -> dict[str, Any]:
     x = x.to(dtype)
     kept, mlp = x.clone(), load(module.FeedForward(hidden, inner), weights, dtype)
     return {"feed forward": mlp(x), "feed forward input": torch.equal(x, kept)}
+
+
+PARTS = {
+    "attention": (_softmax, _mask, _attention, _multi_head),
+    "mlp": (_silu, _layer_norm, _rms_norm, _feed_forward),
+    "tokens": texts.PARTS,
+}

@@ -1,9 +1,11 @@
-"""Random texts, vocabularies, streams and tables: what tokens.py answers to one random case."""
+"""Random texts, vocabularies, streams and tables: what tokens.py answers to one random case.
+
+Texts and lists are told by their digest.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,40 +16,54 @@ from solutions.reference import oracle_tokens as oracle
 from tests.mutation.dice import Dice
 
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<|im_end|>!", "<+.*>")
-PARTS = (
+PIECES = (
     "a", "b", "ab", " ", " ab", "o", "oo", "1", "22", "'s", "\n", "\r\n", "\t", "_", "é", "e\u0301",
     "鲸", "鱼", "🐋", "½", "!", "ߊ", "！", "न", "<|im", "A", *SPECIAL,
 )  # fmt: skip
 
 
-def answers(module: ModuleType, number: int) -> dict[str, Any]:
-    """Everything, as numbers: texts and lists by their digest."""
-    dice = Dice(number)
+def _text(dice: Dice) -> str:
+    return "".join(dice.pick(PIECES) for _ in range(dice.integer(0, 60)))
+
+
+def _pieces(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     special, pattern = SPECIAL[: dice.integer(0, 4)], dice.pick((PATTERN, GPT2_PATTERN))
-    texts = ["".join(dice.pick(PARTS) for _ in range(dice.integer(0, 60))) for _ in range(2)]
-    size = 256 + len(special) + dice.integer(0, 40)
-    vocab, merges = oracle.train(texts[0] * 2, size, special)
-    made = module.Tokenizer(vocab, merges, list(special), pattern)
-    ids = [dice.integer(0, len(vocab) - 1) for _ in range(dice.integer(0, 20))]
+    return _told(pieces=module.pre_tokenize(_text(dice), list(special), pattern))
+
+
+def _merged(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     given = [b"o" if dice.integer(0, 2) else b"oo" for _ in range(dice.integer(0, 9))]
     merged = module.merge_pair(given, (b"o", dice.pick((b"o", b"oo"))))
-    parts = _cut(texts[1].encode(), dice)
+    return _told(merged=[merged, given])
+
+
+def _trained(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    special, pattern = SPECIAL[: dice.integer(0, 4)], dice.pick((PATTERN, GPT2_PATTERN))
+    size = 256 + len(special) + dice.integer(0, 40)
+    return _told(trained=module.train(_text(dice), size, list(special), pattern))
+
+
+def _tokenized(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    special, pattern = SPECIAL[: dice.integer(0, 4)], dice.pick((PATTERN, GPT2_PATTERN))
+    size = 256 + len(special) + dice.integer(0, 40)
+    vocab, merges = oracle.train(_text(dice) * 2, size, special)
+    made = module.Tokenizer(vocab, merges, list(special), pattern)
+    ids = [dice.integer(0, len(vocab) - 1) for _ in range(dice.integer(0, 20))]
+    stream = module.StreamDecoder(made)
+    return _told(
+        encoded=made.encode(_text(dice)),
+        decoded=made.decode(ids),
+        # When bytes come that are no UTF-8 is free; what comes is not.
+        broken=["".join([*map(stream.push, ids), stream.finish()]), stream.finish()],
+    )
+
+
+def _streamed(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    parts = _cut(_text(dice).encode(), dice)
     numbers = {part: number for number, part in enumerate(dict.fromkeys(parts))}
     stream = module.StreamDecoder(module.Tokenizer(numbers, []))
-    broken = module.StreamDecoder(made)
-    told = {
-        "pieces": module.pre_tokenize(texts[1], list(special), pattern),
-        "merged": [merged, given],
-        "trained": module.train(texts[0], size, list(special), pattern),
-        "encoded": made.encode(texts[1]),
-        "decoded": made.decode(ids),
-        "streamed": [*(stream.push(numbers[p]) for p in parts), stream.finish(), stream.finish()],
-        # When bytes come that are no UTF-8 is free; what comes is not.
-        "broken": ["".join([*map(broken.push, ids), broken.finish()]), broken.finish()],
-        "chats": _chats(module, dice),
-    }
-    found: dict[str, Any] = {name: _number(value) for name, value in told.items()}
-    return found | _vectors(module, dice)
+    pushed = [stream.push(numbers[part]) for part in parts]
+    return _told(streamed=[*pushed, stream.finish(), stream.finish()])
 
 
 def _cut(data: bytes, dice: Dice) -> list[bytes]:
@@ -60,7 +76,7 @@ def _cut(data: bytes, dice: Dice) -> list[bytes]:
     return parts
 
 
-def _chats(module: ModuleType, dice: Dice) -> Sequence[str]:
+def _chats(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     said = (
         "Hi",
         "\n a \n",
@@ -73,10 +89,11 @@ def _chats(module: ModuleType, dice: Dice) -> Sequence[str]:
     messages = [{"role": dice.pick(roles), "content": dice.pick(said)} for _ in range(3)]
     messages.append({"role": "user", "content": dice.pick(said)})
     apply = module.apply_chat_template
-    return [apply(messages), apply(messages, True), apply(messages, add_generation_prompt=False)]
+    ends = [apply(messages, True), apply(messages, add_generation_prompt=False)]
+    return _told(chats=[apply(messages), *ends])
 
 
-def _vectors(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _table(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     rows, dim = dice.pick((3, 300, 401)), dice.integer(1, 7)
     ids = (dice.uniform(2, 5) * rows).long()
     padding = dice.pick((None, dice.integer(0, rows - 1)))
@@ -87,10 +104,19 @@ def _vectors(module: ModuleType, dice: Dice) -> dict[str, Any]:
     with torch.enable_grad():
         out = table(ids)
         (slope,) = torch.autograd.grad(out.sum(), [table.weight])
+    return {**found, "rows": out.detach(), "slope": slope}
+
+
+def _places(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     half = 2 * dice.integer(1, 6)
-    places = module.sinusoidal_positions(dice.pick((1, 2, 7, 500)), half)
-    return {**found, "rows": out.detach(), "slope": slope, "places": places}
+    return {"places": module.sinusoidal_positions(dice.pick((1, 2, 7, 500)), half)}
 
 
-def _number(value: Any) -> int:
-    return int(hashlib.sha256(repr(value).encode()).hexdigest()[:12], 16)
+def _told(**values: Any) -> dict[str, Any]:
+    return {
+        name: int(hashlib.sha256(repr(value).encode()).hexdigest()[:12], 16)
+        for name, value in values.items()
+    }
+
+
+PARTS = (_pieces, _merged, _trained, _tokenized, _streamed, _chats, _table, _places)

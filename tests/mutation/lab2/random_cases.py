@@ -6,36 +6,21 @@ turns in a circle, so that every probe of the checks comes with many different s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from labs.given.config import Qwen3Config
 from tests.mutation.dice import Dice
-from tests.mutation.lab2.kinds import KINDS, Call
+from tests.mutation.lab2.kinds import KINDS
 from tests.mutation.models import config_of, load, weights_of
 
 DTYPES = ("float32", "float16", "bfloat16")
 
 
-def answers(modules: Mapping[str, ModuleType], number: int) -> dict[str, Any]:
-    """What the functions and modules of a hand-in answer to case ``number``."""
-    dice = Dice(number)
-    config = config_of(dice)
-    kind = KINDS[number % len(KINDS)]
-    with torch.no_grad():
-        return {
-            **_attention(modules["attention"], kind(dice, config)),
-            **_pieces(modules["attention"], dice, config),
-            **_mlp(modules["mlp"], dice, config, number),
-            **_counts(modules["mlp"], dice, config),
-        }
-
-
-def _attention(module: ModuleType, call: Call) -> dict[str, Any]:
+def _attention(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    call = KINDS[number % len(KINDS)](dice, config_of(dice))
     attention = load(module.Qwen3Attention(call.config), call.weights, call.x.dtype)
     x, keywords = call.x, dict(call.keywords)
     kept = x.clone(), {name: value.clone() for name, value in keywords.items()}
@@ -48,8 +33,9 @@ def _attention(module: ModuleType, call: Call) -> dict[str, Any]:
     return found | {"weights": {name: tuple(w.shape) for name, w in state.items()}}
 
 
-def _pieces(module: ModuleType, dice: Dice, config: Qwen3Config) -> dict[str, Any]:
+def _pieces(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     """The functions that attention is built from."""
+    config = config_of(dice)
     batch, tokens, times = dice.integer(1, 4), dice.integer(1, 9), dice.integer(1, 5)
     heads, kv_heads, size = config.num_attention_heads, config.num_key_value_heads, config.head_dim
     dtype = dice.pick((torch.float32, torch.float32, torch.float16, torch.bfloat16))
@@ -65,7 +51,8 @@ def _pieces(module: ModuleType, dice: Dice, config: Qwen3Config) -> dict[str, An
     }  # fmt: skip
 
 
-def _mlp(module: ModuleType, dice: Dice, config: Qwen3Config, number: int) -> dict[str, Any]:
+def _mlp(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    config = config_of(dice)
     dtype = dice.pick((torch.float32, torch.float32, torch.float16, torch.bfloat16))
     weights = weights_of(dice, config, "mlp")
     if number % 3 == 0:  # gate and up the other way round
@@ -78,7 +65,8 @@ def _mlp(module: ModuleType, dice: Dice, config: Qwen3Config, number: int) -> di
     return {"mlp": mlp(x.to(dtype)), "weights of the MLP": shapes}
 
 
-def _counts(module: ModuleType, dice: Dice, config: Qwen3Config) -> dict[str, Any]:
+def _counts(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    config = config_of(dice)
     tied = replace(config, tie_word_embeddings=not config.tie_word_embeddings)
     tokens, batch = dice.integer(1, 5000), dice.integer(1, 9)
     found: dict[str, Any] = {
@@ -89,3 +77,6 @@ def _counts(module: ModuleType, dice: Dice, config: Qwen3Config) -> dict[str, An
         found[f"bytes in {dtype}"] = module.weight_bytes(config, dtype)
         found[f"cache in {dtype}"] = module.kv_cache_bytes(config, tokens, batch, dtype)
     return found
+
+
+PARTS = {"attention": (_attention, _pieces), "mlp": (_mlp, _counts)}

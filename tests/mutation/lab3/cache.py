@@ -12,7 +12,7 @@ from tests.mutation.dice import Dice
 STEPS = 8
 
 
-def life(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def life(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     """What ``KVCache`` gives back, step by step."""
     batch, heads, size = dice.integer(1, 4), dice.integer(1, 4), 2 * dice.integer(1, 5)
     max_len = dice.integer(2, 12)

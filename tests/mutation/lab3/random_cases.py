@@ -6,7 +6,6 @@ turns in a circle, so that every probe of the checks comes with many different s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -20,23 +19,6 @@ from tests.mutation.models import config_of, load
 NARROW = (torch.float32, torch.float32, torch.float16, torch.bfloat16)
 
 
-def answers(modules: Mapping[str, ModuleType], number: int) -> dict[str, Any]:
-    """What the functions and modules of a hand-in answer to case ``number``."""
-    dice = Dice(number)
-    attention, mlp = modules["attention"], modules["mlp"]
-    with torch.no_grad():
-        return {
-            **_attention(attention, KINDS[number % len(KINDS)](dice, config_of(dice))),
-            **_rotation(attention, dice),
-            **_permuted(attention, dice),
-            **life(attention, dice),
-            **_width(mlp, dice),
-            **_mlp(mlp, dice),
-            **_converted(mlp, dice),
-            **_flops(mlp, dice),
-        }
-
-
 def _table(head_dim: int, end: int, theta: float) -> torch.Tensor:
     """complex64 ``[end, head_dim/2]``."""
     steps = theta ** (-torch.arange(0, head_dim, 2) / head_dim)
@@ -44,7 +26,8 @@ def _table(head_dim: int, end: int, theta: float) -> torch.Tensor:
     return torch.polar(torch.ones_like(angles), angles)
 
 
-def _attention(module: ModuleType, call: Call) -> dict[str, Any]:
+def _attention(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    call = KINDS[number % len(KINDS)](dice, config_of(dice))
     c, (batch, tokens) = call.config, call.sizes
     sizes = c.hidden_size, c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.rms_norm_eps
     cache = None
@@ -77,7 +60,7 @@ def _pieces(attention: torch.nn.Module, call: Call, table: torch.Tensor) -> list
     return found
 
 
-def _rotation(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _rotation(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     batch, tokens, heads, kv_heads = (dice.integer(1, 6) for _ in range(4))
     size, theta = 2 * dice.integer(1, 10), dice.pick((1e4, 1e6, 5e6, 123.0))
     end = dice.pick((dice.integer(1, 20), dice.integer(1000, 4000)))
@@ -90,7 +73,7 @@ def _rotation(module: ModuleType, dice: Dice) -> dict[str, Any]:
     return {"table": table, "turned q": turned[0], "turned k": turned[1]}
 
 
-def _permuted(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _permuted(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     heads, size = dice.integer(1, 6), 2 * dice.integer(1, 8)
     weight = dice.normal(heads * size, dice.integer(1, 20)).to(dice.pick(NARROW)) * 4
     kept, norm = weight.clone(), dice.normal(size)
@@ -101,7 +84,7 @@ def _permuted(module: ModuleType, dice: Dice) -> dict[str, Any]:
     }
 
 
-def _width(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _width(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     dim, of = dice.integer(1, 5000), dice.integer(1, 300)
     times = dice.pick((1.0, 1.3, 1.5, 0.8, 0.37, 2.0))
     return {
@@ -111,7 +94,7 @@ def _width(module: ModuleType, dice: Dice) -> dict[str, Any]:
     }
 
 
-def _mlp(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _mlp(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     dim, inner, dtype = dice.integer(1, 30), dice.integer(1, 40), dice.pick(NARROW)
     shapes = {"w1": (inner, dim), "w2": (dim, inner), "w3": (inner, dim)}
     weights = {
@@ -123,7 +106,7 @@ def _mlp(module: ModuleType, dice: Dice) -> dict[str, Any]:
     return {"mlp": mlp(x), "mlp input": torch.equal(x, kept)}
 
 
-def _converted(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _converted(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     prefix = dice.pick(("", "mlp.", f"model.layers.{dice.integer(0, 30)}.mlp."))
     names = [f"{prefix}{name}_proj.weight" for name in ("gate", "up", "down")]
     names += [
@@ -141,7 +124,13 @@ def _converted(module: ModuleType, dice: Dice) -> dict[str, Any]:
     }
 
 
-def _flops(module: ModuleType, dice: Dice) -> dict[str, Any]:
+def _flops(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     config, tokens, past = config_of(dice), dice.integer(1, 50), dice.integer(0, 60)
     counts = module.layer_flops(config, tokens, past)
     return {"operations": counts, "prefill": module.prefill_flops(config, tokens)}
+
+
+PARTS = {
+    "attention": (_attention, _rotation, _permuted, life),
+    "mlp": (_width, _mlp, _converted, _flops),
+}
