@@ -22,12 +22,13 @@ from autograder.checks.expect import (
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Dtype, Folder, Handle, Named, Result, Student
+from autograder.sandbox.student import Dtype, Folder, Named, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import (
     CACHE,
     STAND_IN_MODEL,
     STAND_INS,
+    attention_of,
     layer_of,
     like,
     model_of,
@@ -404,17 +405,12 @@ def behaves_text_filled_up(student: Student, case: Case) -> bool:
     return works(student, filled)
 
 
-def _own_attention(student: Student, case: Case) -> Handle:
-    made = config(case.config)
-    return student.new("attention.Qwen3Attention", made, case["layer"], weights=case.weights)
-
-
 @behaviour("cache_written_twice", PAST)
 @cases("own_attention")
 def behaves_cache_written_twice(student: Student, case: Case) -> bool:
     """After one piece the cache holds each of its tokens twice."""
     cache = student.new(CACHE)
-    answers(student, lambda: _own_attention(student, case)(case["x"], past=cache))
+    answers(student, lambda: attention_of(student, case)(case["x"], past=cache))
     held = answers(student, lambda: student.call(cache, case["layer"], method="length"))
     return held == [2 * case["x"].shape[1]]
 
@@ -423,7 +419,7 @@ def behaves_cache_written_twice(student: Student, case: Case) -> bool:
 @cases("own_attention")
 def behaves_unrotated_keys(student: Student, case: Case) -> bool:
     """Without a cache it is right; keys of the same token are cached alike at every place."""
-    attention, x = _own_attention(student, case), case["x"]
+    attention, x = attention_of(student, case), case["x"]
     if not _right(student, case, lambda: attention(x)):
         return False
     batch, tokens, _ = x.shape
@@ -443,7 +439,7 @@ def behaves_unrotated_keys(student: Student, case: Case) -> bool:
 @cases("own_attention_uniform")
 def behaves_mask_from_key_0(student: Student, case: Case) -> bool:
     """A second piece comes out as the first tokens would, each an average of those before it."""
-    attention, cache = _own_attention(student, case), student.new(CACHE)
+    attention, cache = attention_of(student, case), student.new(CACHE)
     x, y = case["x"], case["y"].array
 
     def from_key_0() -> None:

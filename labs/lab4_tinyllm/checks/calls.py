@@ -43,6 +43,12 @@ def model_of(student: Student, case: Case, kind: str, parts: Sequence[Named] = S
     return student.new(f"model.{kind}", made, *parts, weights=case.weights, dtype=dtype)
 
 
+def attention_of(student: Student, case: Case) -> Handle:
+    """The student's attention for the case's layer, with the case's weights."""
+    made = config(case.config)
+    return student.new("attention.Qwen3Attention", made, case["layer"], weights=case.weights)
+
+
 def bounds(pieces: Sequence[int]) -> list[tuple[int, int]]:
     """First token and end of every piece."""
     return list(pairwise(np.cumsum([0, *pieces]).tolist()))

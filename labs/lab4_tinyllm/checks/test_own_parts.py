@@ -24,6 +24,7 @@ from labs.lab4_tinyllm.checks.calls import (
     LOGITS,
     OWN,
     PIECES,
+    attention_of,
     bounds,
     expect_pieces,
     joined,
@@ -40,12 +41,6 @@ NOT_CAUSAL = Text(
 )
 
 
-def _attention(student: Student, case: Case) -> Handle:
-    made = config(case.config)
-    path = "attention.Qwen3Attention"
-    return student.new(path, made, case["layer"], weights=case.weights)
-
-
 def _mlp(student: Student, case: Case) -> Handle:
     return student.new("mlp.Qwen3MLP", config(case.config), weights=case.weights)
 
@@ -54,7 +49,7 @@ def _pieces(
     student: Student, case: Case, *, mask: bool = True, positions: bool = True
 ) -> list[Result]:
     """The student's answers piece by piece, with what is given of mask and positions."""
-    attention, cache, x = _attention(student, case), student.new(CACHE), case["x"]
+    attention, cache, x = attention_of(student, case), student.new(CACHE), case["x"]
     found = []
     for first, end in bounds(case["pieces"]):
         given: dict[str, Any] = {"past": cache}
@@ -79,7 +74,7 @@ def _pieces(
     """)
 def _expect_pieces(student: Student, case: Case, **given: bool) -> None:
     """In pieces as at once by the same code: what lab 2 got wrong costs nothing here."""
-    at_once = _attention(student, case)(
+    at_once = attention_of(student, case)(
         case["x"], attention_mask=case["mask"], position_ids=case["positions"]
     )
     batch, _, hidden = case["x"].shape
@@ -94,7 +89,7 @@ def test_attention_runs(student: Student, case: Case) -> None:
 
     实验 2 的注意力能运行。
     """
-    expect_shape(_attention(student, case)(case["x"]), case["x"].shape, case)
+    expect_shape(attention_of(student, case)(case["x"]), case["x"].shape, case)
 
 
 @cases("own_attention")
@@ -103,7 +98,7 @@ def test_attention_parity(student: Student, case: Case) -> None:
 
     没有缓存时，数值仍与 Hugging Face 一致。
     """
-    expect_close(_attention(student, case)(case["x"]), case["y"], case)
+    expect_close(attention_of(student, case)(case["x"]), case["y"], case)
 
 
 @cases("own_mlp")
@@ -155,7 +150,7 @@ def test_past_causal(student: Student, case: Case) -> None:
     """
     batch, _, hidden = case["x"].shape
     results = _pieces(student, case, mask=False, positions=False)
-    whole = _attention(student, case)(case["x"])
+    whole = attention_of(student, case)(case["x"])
     expect_shape(whole, case["x"].shape, case)
     got = joined(results, case, hidden, batch)
     expect_same(got, whole, case, NOT_CAUSAL)
@@ -167,7 +162,7 @@ def test_past_rows(student: Student, case: Case) -> None:
 
     只有新的 token 进入投影。
     """
-    attention, cache, x = _attention(student, case), student.new(CACHE), case["x"]
+    attention, cache, x = attention_of(student, case), student.new(CACHE), case["x"]
     batch = x.shape[0]
     counted = []
     for first, end in bounds(case["pieces"]):
@@ -191,7 +186,7 @@ def test_past_kept(student: Student, case: Case) -> None:
 
     缓存中保存 kv_heads 个头（未重复），存放在本层的编号之下。
     """
-    attention, cache = _attention(student, case), student.new(CACHE)
+    attention, cache = attention_of(student, case), student.new(CACHE)
     attention(case["x"], past=cache)
     batch, tokens, _ = case["x"].shape
     shape = batch, case.config["num_key_value_heads"], tokens, case.config["head_dim"]
@@ -206,7 +201,7 @@ def test_past_two(student: Student, case: Case) -> None:
 
     两个缓存互不影响。
     """
-    attention, x = _attention(student, case), case["x"]
+    attention, x = attention_of(student, case), case["x"]
     caches = [student.new(CACHE) for _ in range(2)]
     attention(x, past=caches[0])
     second, plain = attention(x, past=caches[1]), attention(x)
