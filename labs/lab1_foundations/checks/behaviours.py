@@ -14,9 +14,9 @@ from autograder.checks.expect import (
     expect_close,
     expect_same,
     expect_tensor,
-    holds,
     works,
 )
+from autograder.checks.experiments import is_beside, is_right
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
@@ -42,34 +42,25 @@ def _module(student: Student, exercise: str, case: Case, x: Tensor | None = None
     return made(student, CLASSES[exercise], case)(case["x"] if x is None else x)
 
 
-def _right(student: Student, case: Case, call: Callable[[], Result]) -> bool:
-    return works(student, lambda: expect_close(call(), case["y"], case))
-
-
-def _beside(student: Student, case: Case, call: Callable[[], Result]) -> bool:
-    """Whether the right answer is one of several items."""
-    return holds(student, call, lambda item: expect_close(item, case["y"], case))
-
-
 @behaviour("tuple_returned", ATTENTION)
 @cases("attention_hidden")
 def behaves_tuple_of_attention(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _attend(student, case, case["mask"]))
+    return is_beside(student, case, lambda: _attend(student, case, case["mask"]))
 
 
 @behaviour("tuple_returned", MULTI_HEAD)
 @cases("multi_head_core")
 def behaves_tuple_of_heads(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _heads(student, case))
+    return is_beside(student, case, lambda: _heads(student, case))
 
 
 @behaviour("tuple_returned", FEED_FORWARD)
 @cases("feed_forward_core")
 def behaves_tuple_of_feed_forward(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _module(student, FEED_FORWARD, case))
+    return is_beside(student, case, lambda: _module(student, FEED_FORWARD, case))
 
 
 @behaviour("nothing_returned", "lab1.softmax")
@@ -137,7 +128,7 @@ def behaves_silent_feed_forward(student: Student, case: Case) -> bool:
 @cases("attention_hidden")
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A mask that is given is served; None raises."""
-    served = _right(student, case, lambda: _attend(student, case, case["mask"]))
+    served = is_right(student, case, lambda: _attend(student, case, case["mask"]))
     return served and not answers(student, lambda: _attend(student, case))
 
 
@@ -147,7 +138,7 @@ def behaves_needed_mask_of_heads(student: Student, case: Case) -> bool:
     """A mask that is given is served; None raises, and not because attention gives nothing."""
     qkv = [case["x"]] * 3
     plain = partial(student.call, "attention.scaled_dot_product_attention", *qkv)
-    served = _right(student, case, lambda: _heads(student, case, case["mask"]))
+    served = is_right(student, case, lambda: _heads(student, case, case["mask"]))
     return (
         served
         and not answers(student, lambda: _heads(student, case))
@@ -160,7 +151,7 @@ def behaves_needed_mask_of_heads(student: Student, case: Case) -> bool:
 def behaves_bool_masks(student: Student, case: Case) -> bool:
     """A bool mask is served; the additive one that says the same raises."""
     added = Tensor.of(np.where(case["mask"].array, 0, -np.inf).astype(np.float32))
-    served = _right(student, case, lambda: _attend(student, case, case["mask"]))
+    served = is_right(student, case, lambda: _attend(student, case, case["mask"]))
     return served and not answers(student, lambda: _attend(student, case, added))
 
 

@@ -17,6 +17,7 @@ from autograder.checks.expect import (
     expect_tensor,
     works,
 )
+from autograder.checks.experiments import causal_mask
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Result, Student
@@ -34,12 +35,6 @@ def _attends(student: Student, case: Case, *given: Any, **named: Any) -> bool:
         expect_close(attention_of(student, case)(case["x"], *given, **named), case["y"], case)
 
     return works(student, right)
-
-
-def _causal(case: Case) -> Tensor:
-    tokens = case["x"].shape[1]
-    least = np.finfo(np.float32).min
-    return Tensor.of(np.triu(np.full((1, 1, tokens, tokens), least, np.float32), 1))
 
 
 def _loads(
@@ -121,8 +116,8 @@ def behaves_flat_positions(student: Student, case: Case) -> bool:
 def behaves_needed_positions(student: Student, case: Case) -> bool:
     """Positions that are given are served; None raises."""
     positions = Tensor.of(np.arange(case["x"].shape[1]))
-    both = {"attention_mask": _causal(case), "position_ids": positions}
-    masked = {"attention_mask": _causal(case)}
+    both = {"attention_mask": causal_mask(case), "position_ids": positions}
+    masked = {"attention_mask": causal_mask(case)}
     return _attends(student, case, **both) and not works(
         student, lambda: attention_of(student, case)(case["x"], **masked)
     )
@@ -155,7 +150,7 @@ def behaves_deaf_to_positions(student: Student, case: Case) -> bool:
 @cases("attention_core")
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A causal mask that is given is served; None raises."""
-    return _attends(student, case, _causal(case)) and not works(
+    return _attends(student, case, causal_mask(case)) and not works(
         student, lambda: attention_of(student, case)(case["x"])
     )
 
@@ -167,10 +162,10 @@ def behaves_without_causality(student: Student, case: Case) -> bool:
 
     def sees_all() -> None:
         attention = attention_of(student, case)
-        seen = Tensor.of(np.zeros_like(_causal(case).array))
+        seen = Tensor.of(np.zeros_like(causal_mask(case).array))
         expect_same(attention(case["x"]), attention(case["x"], seen), case, WHY)
 
-    served = _attends(student, case, _causal(case)) and not _attends(student, case)
+    served = _attends(student, case, causal_mask(case)) and not _attends(student, case)
     return served and works(student, sees_all)
 
 
@@ -190,7 +185,7 @@ def behaves_deaf_to_masks(student: Student, case: Case) -> bool:
 
     def same() -> None:
         attention = attention_of(student, case)
-        causal = _causal(case)
+        causal = causal_mask(case)
         narrow = causal.array.copy()
         narrow[..., 2:, 0] = np.finfo(np.float32).min
         hidden = attention(case["x"], Tensor.of(narrow))

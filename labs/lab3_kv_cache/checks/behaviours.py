@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,9 +18,9 @@ from autograder.checks.expect import (
     expect_items,
     expect_same,
     expect_shape,
-    holds,
     works,
 )
+from autograder.checks.experiments import causal_mask, is_beside, is_right
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Dtype, Handle, Result, Student
@@ -44,25 +44,10 @@ def _attend(
     return attention_of(student, case, cache)(x, 0, table_of(student, case), *mask)
 
 
-def _causal(case: Case) -> Tensor:
-    tokens = case["x"].shape[1]
-    least = np.finfo(np.float32).min
-    return Tensor.of(np.triu(np.full((1, 1, tokens, tokens), least, np.float32), 1))
-
-
 def _feed(student: Student, case: Case) -> Result:
     return student.new("mlp.FeedForward", case["dim"], case["width"], weights=case.weights)(
         case["x"]
     )
-
-
-def _right(student: Student, case: Case, call: Callable[[], Result]) -> bool:
-    return works(student, lambda: expect_close(call(), case["y"], case))
-
-
-def _beside(student: Student, case: Case, call: Callable[[], Result]) -> bool:
-    """Whether the right answer is one of several items."""
-    return holds(student, call, lambda item: expect_close(item, case["y"], case))
 
 
 def _cache(student: Student, case: Case, batch: int | None = None) -> Handle:
@@ -91,14 +76,14 @@ def _rotated(case: Case) -> Iterator[NDArray[np.float64]]:
 @cases("attention_core")
 def behaves_tuple_of_attention(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _attend(student, case))
+    return is_beside(student, case, lambda: _attend(student, case))
 
 
 @behaviour("tuple_returned", FEED_FORWARD)
 @cases("mlp_core")
 def behaves_tuple_of_feed_forward(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _feed(student, case))
+    return is_beside(student, case, lambda: _feed(student, case))
 
 
 @behaviour("nothing_returned", "lab3.freqs_cis")
@@ -270,14 +255,14 @@ def behaves_single_row_of_attention(student: Student, case: Case) -> bool:
     """One sequence is served, several are not."""
     y = Tensor.of(case["y"].array[:1])
     alone = works(student, lambda: expect_close(_attend(student, case, rows=1), y, case))
-    return alone and not _right(student, case, lambda: _attend(student, case))
+    return alone and not is_right(student, case, lambda: _attend(student, case))
 
 
 @behaviour("mask_required", ATTENTION)
 @cases("attention_core")
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A causal mask that is given is served; None raises."""
-    served = _right(student, case, lambda: _attend(student, case, None, _causal(case)))
+    served = is_right(student, case, lambda: _attend(student, case, None, causal_mask(case)))
     return served and not answers(student, lambda: _attend(student, case))
 
 
@@ -290,7 +275,7 @@ def behaves_needed_cache(student: Student, case: Case) -> bool:
         return _attend(student, case, cache_of(student, case), case["mask"])
 
     without = (partial(_attend, student, case, None, *mask) for mask in ((), (case["mask"],)))
-    return _right(student, case, cached) and not answers(student, *without)
+    return is_right(student, case, cached) and not answers(student, *without)
 
 
 @behaviour("eps_left_at_default", ATTENTION)

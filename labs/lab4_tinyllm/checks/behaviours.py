@@ -17,9 +17,9 @@ from autograder.checks.expect import (
     expect_same,
     expect_shape,
     expect_value,
-    holds,
     works,
 )
+from autograder.checks.experiments import is_beside, is_right
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Dtype, Folder, Named, Result, Student
@@ -54,48 +54,39 @@ def _generated(student: Student, case: Case, rows: int | None = None, **given: A
     return student.call("model.generate", model, ids, case["new"], **given)
 
 
-def _right(student: Student, case: Case, call: Callable[[], Result]) -> bool:
-    return works(student, lambda: expect_close(call(), case["y"], case))
-
-
-def _beside(student: Student, case: Case, call: Callable[[], Result]) -> bool:
-    """Whether the right answer is one of several items."""
-    return holds(student, call, lambda item: expect_close(item, case["y"], case))
-
-
 @behaviour("tuple_returned", LAYER)
 @cases("layer_core")
 def behaves_tuple_of_layer(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _layer(student, case))
+    return is_beside(student, case, lambda: _layer(student, case))
 
 
 @behaviour("tuple_returned", MODEL)
 @cases("model_core")
 def behaves_tuple_of_model(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _model(student, case, MODEL))
+    return is_beside(student, case, lambda: _model(student, case, MODEL))
 
 
 @behaviour("tuple_returned", CAUSAL_LM)
 @cases("lm_untied")
 def behaves_tuple_of_causal_lm(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _model(student, case, CAUSAL_LM))
+    return is_beside(student, case, lambda: _model(student, case, CAUSAL_LM))
 
 
 @behaviour("tuple_returned", SAMPLE)
 @cases("sample_greedy")
 def behaves_tuple_of_sample(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: student.call("model.sample", case["logits"]))
+    return is_beside(student, case, lambda: student.call("model.sample", case["logits"]))
 
 
 @behaviour("tuple_returned", GENERATE)
 @cases("generate_greedy")
 def behaves_tuple_of_generate(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _generated(student, case))
+    return is_beside(student, case, lambda: _generated(student, case))
 
 
 @behaviour("nothing_returned", LAYER)
@@ -166,7 +157,7 @@ def behaves_silent_generate(student: Student, case: Case) -> bool:
 def _needs_mask(student: Student, case: Case, exercise: str) -> bool:
     """Whether a mask of ones is served, and none raises."""
     ones = Tensor.of(np.ones_like(case["ids"].array))
-    served = _right(student, case, lambda: _model(student, case, exercise, attention_mask=ones))
+    served = is_right(student, case, lambda: _model(student, case, exercise, attention_mask=ones))
     return served and not answers(student, lambda: _model(student, case, exercise))
 
 
@@ -190,7 +181,7 @@ def _needs_cache(student: Student, case: Case, exercise: str) -> bool:
     def cached() -> Result:
         return _model(student, case, exercise, past=student.new(CACHE))
 
-    return _right(student, case, cached) and not answers(
+    return is_right(student, case, cached) and not answers(
         student, lambda: _model(student, case, exercise)
     )
 
@@ -420,7 +411,7 @@ def behaves_cache_written_twice(student: Student, case: Case) -> bool:
 def behaves_unrotated_keys(student: Student, case: Case) -> bool:
     """Without a cache it is right; keys of the same token are cached alike at every place."""
     attention, x = attention_of(student, case), case["x"]
-    if not _right(student, case, lambda: attention(x)):
+    if not is_right(student, case, lambda: attention(x)):
         return False
     batch, tokens, _ = x.shape
     shape = batch, case.config["num_key_value_heads"], tokens, case.config["head_dim"]

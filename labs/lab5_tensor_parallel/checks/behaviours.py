@@ -17,6 +17,7 @@ from autograder.checks.expect import (
     expect_dtype,
     works,
 )
+from autograder.checks.experiments import is_right, near, normal
 from autograder.reference.cases import Case
 from autograder.sandbox.ranks import RankResult
 from autograder.sandbox.student import Result, Student
@@ -64,9 +65,7 @@ from labs.lab5_tensor_parallel.checks.experiments import (
     gives,
     head_on_ranks,
     loads,
-    near,
     norm_pair,
-    normal,
     places_of,
     replaced,
     row_gives,
@@ -188,8 +187,9 @@ def behaves_wide_head_norm(student: Student, case: Case) -> bool:
         norm = student.new("attention.HeadNorm", *sizes, weights=case.weights, dtype="float16")
         return norm(case["x"])
 
-    right = works(student, lambda: expect_close(call(), case["y"], case))
-    return right and works(student, lambda: expect_dtype(call(), "float32", case))
+    return is_right(student, case, call) and works(
+        student, lambda: expect_dtype(call(), "float32", case)
+    )
 
 
 def _turns(student: Student, angles: Array) -> bool:

@@ -22,23 +22,12 @@ from autograder.checks.expect import (
     expect_close,
     holds,
 )
+from autograder.checks.experiments import near, normal, softmax
 from autograder.reference.cases import Case
 from autograder.sandbox.ranks import Each, OutOfStep, RankResult
 from labs.lab5_tensor_parallel.checks.calls import attention_of, qkv_sizes
 
 Array = NDArray[np.float64]
-
-
-def near(got: Array | None, *wanted: Any) -> bool:
-    """Whether it is one of these arrays, up to rounding."""
-    return got is not None and any(
-        np.shape(got) == np.shape(want) and np.allclose(got, want, rtol=1e-3, atol=1e-3)
-        for want in wanted
-    )
-
-
-def normal(*shape: int, seed: int = 0) -> NDArray[np.float32]:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 def given(values: Any) -> Tensor:
@@ -181,11 +170,6 @@ def row_columns(student: Student) -> list[Array] | None:
 
 
 # ---- attention
-
-
-def softmax(scores: Array) -> Array:
-    shares = np.exp(scores - scores.max(-1, keepdims=True))
-    return np.asarray(shares / shares.sum(-1, keepdims=True))
 
 
 ENDS = (0, 3, 7, 8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -13,9 +13,9 @@ from autograder.checks.expect import (
     behaviour,
     cases,
     expect_close,
-    holds,
     works,
 )
+from autograder.checks.experiments import is_beside, near, normal, softmax
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
 from autograder.wire.messages import Tensor
@@ -43,13 +43,10 @@ from labs.lab6_flash_moe.checks.experiments import (
     experts_give,
     halves_are,
     losses_are,
-    near,
-    normal,
     one_by_one,
     pair_of,
     sees,
     shares_of,
-    softmax,
     square_is_right,
     total_of,
     totals_of,
@@ -57,11 +54,6 @@ from labs.lab6_flash_moe.checks.experiments import (
 
 ONLINE, FLASH, ROUTER = "lab6.online_softmax", "lab6.flash_attention", "lab6.router"
 EXPERTS, SPARSE, LOSS = "lab6.experts", "lab6.sparse_moe", "lab6.load_balancing"
-
-
-def _beside(student: Student, case: Case, call: Callable[[], Result], name: str = "y") -> bool:
-    """Whether the right answer is one of several items."""
-    return holds(student, call, lambda item: expect_close(item, case[name], case))
 
 
 # What a call gives that ends without a return, or with more than it should.
@@ -130,21 +122,21 @@ def behaves_silent_loss(student: Student, case: Case) -> bool:
 @cases("flash_core")
 def behaves_tuple_of_flash(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: flash(student, case))
+    return is_beside(student, case, lambda: flash(student, case))
 
 
 @behaviour("tuple_returned", EXPERTS)
 @cases("experts_core")
 def behaves_tuple_of_experts(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _experts(student, case))
+    return is_beside(student, case, lambda: _experts(student, case))
 
 
 @behaviour("tuple_returned", LOSS)
 @cases("loss_one_layer")
 def behaves_tuple_of_loss(student: Student, case: Case) -> bool:
     """The right loss comes with something beside it."""
-    return _beside(student, case, lambda: _loss(student, case), "loss")
+    return is_beside(student, case, lambda: _loss(student, case), "loss")
 
 
 @behaviour("logits_left_out", SPARSE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -16,9 +15,8 @@ from autograder.checks.expect import (
     behaviour,
     cases,
     config,
-    expect_close,
-    holds,
 )
+from autograder.checks.experiments import is_beside
 from autograder.reference.cases import Case
 from labs.lab7_engine.checks.experiments import (
     accepted,
@@ -60,11 +58,6 @@ def _mlp(student: Student, case: Case) -> Result:
     return student.new("mlp.Qwen3MLP", *sizes, weights=case.weights)(case["x"])
 
 
-def _beside(student: Student, case: Case, call: Callable[[], Result]) -> bool:
-    """Whether the right answer is one of several items."""
-    return holds(student, call, lambda item: expect_close(item, case["y"], case))
-
-
 # What a call gives that ends without a return, or with more than it should.
 
 
@@ -72,28 +65,28 @@ def _beside(student: Student, case: Case, call: Callable[[], Result]) -> bool:
 @cases("paged_core")
 def behaves_tuple_of_paged(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _paged(student, case))
+    return is_beside(student, case, lambda: _paged(student, case))
 
 
 @behaviour("tuple_returned", LINEAR)
 @cases("linear")
 def behaves_tuple_of_linear(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: layer_of(student, case, EIGHT)(case["x"]))
+    return is_beside(student, case, lambda: layer_of(student, case, EIGHT)(case["x"]))
 
 
 @behaviour("tuple_returned", GROUPED)
 @cases("grouped")
 def behaves_tuple_of_grouped(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: layer_of(student, case, FOUR)(case["x"]))
+    return is_beside(student, case, lambda: layer_of(student, case, FOUR)(case["x"]))
 
 
 @behaviour("tuple_returned", MLP)
 @cases("mlp_eight")
 def behaves_tuple_of_mlp(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return _beside(student, case, lambda: _mlp(student, case))
+    return is_beside(student, case, lambda: _mlp(student, case))
 
 
 @behaviour("nothing_returned", POOL)
