@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.diagnosis.items import DETAIL, END, NOT_FINITE, Item, Trace
+from autograder.diagnosis.items import DETAIL, END, NOT_FINITE, Item, Trace, is_equal
 
 # Fixed random projections: a few numbers that stand for many, near exactly when those are.
 
@@ -197,12 +197,12 @@ class Fingerprints:
             there = (rows >= 0) | np.any([self._answered[_asked(key)] for key in keys], axis=0)
             shown |= there & (rows != self.reference[column])
             known = np.unique(rows[rows >= 0])
-            item = _answered(trace, keys)
+            items = _answers(trace, keys)
             by_row = np.full(len(self.norms) + 1, FAR)  # the last one: UNANSWERED
-            if item is None:
-                by_row[UNANSWERED] = 0.0
+            if items:
+                by_row[known] = np.max([self._gaps(column, i, known) for i in items], axis=0)
             else:
-                by_row[known] = self._gaps(column, item, known)
+                by_row[UNANSWERED] = 0.0
             worst = np.maximum(worst, by_row[rows])
         return np.where(shown, worst, FAR)
 
@@ -224,11 +224,10 @@ class Fingerprints:
         for column, keys in enumerate(self.items):
             if asked.isdisjoint(map(_asked, keys)):
                 continue
-            item, right = _answered(trace, keys), self.reference[column : column + 1]
-            if item is None or right[0] < 0:
-                if item is not None or right[0] >= 0:
-                    return False
-            elif self._gaps(column, item, right)[0] > RIGHT:
+            items, right = _answers(trace, keys), self.reference[column : column + 1]
+            if bool(items) != (right[0] >= 0):
+                return False
+            if any(self._gaps(column, item, right)[0] > RIGHT for item in items):
                 return False
         return True
 
@@ -308,15 +307,15 @@ class Fingerprints:
         worst = 0.0
         for column, keys in enumerate(self.items):
             rows, right = self.rows[[one, other], column], self.reference[column]
-            item = _answered(trace, keys)
-            if item is None or UNANSWERED in rows or right == UNANSWERED:
+            if UNANSWERED in rows or right == UNANSWERED:
                 continue
-            if right in rows:
-                row = rows[rows != right] if (rows != right).any() else rows[:1]
-                worst = max(worst, float(self._gaps(column, item, row)[0]))
-            elif self._gaps(column, item, self.reference[column : column + 1])[0] <= RIGHT:
-                less, more = sorted(self._gaps(column, item, rows))  # what each changes
-                worst = FAR if more > max(CLEARLY, MUCH * less) else worst
+            for item in _answers(trace, keys):
+                if right in rows:
+                    row = rows[rows != right] if (rows != right).any() else rows[:1]
+                    worst = max(worst, float(self._gaps(column, item, row)[0]))
+                elif self._gaps(column, item, self.reference[column : column + 1])[0] <= RIGHT:
+                    less, more = sorted(self._gaps(column, item, rows))  # what each changes
+                    worst = FAR if more > max(CLEARLY, MUCH * less) else worst
         return worst
 
     def _gaps(self, column: int, item: Item, rows: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -335,7 +334,16 @@ class Fingerprints:
 
 
 def _answered(trace: Trace, keys: Sequence[str]) -> Item | None:
-    return next((trace[key] for key in keys if key in trace), None)
+    return next(iter(_answers(trace, keys)), None)
+
+
+def _answers(trace: Trace, keys: Sequence[str]) -> list[Item]:
+    """What came back at places that all known mistakes answer alike: once, if it is alike."""
+    found: list[Item] = []
+    for item in (trace[key] for key in keys if key in trace):
+        if not any(is_equal(item, other) for other in found):
+            found.append(item)
+    return found
 
 
 def _asked(key: str) -> str:

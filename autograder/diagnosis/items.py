@@ -88,7 +88,7 @@ def trace_of(answers: Sequence[Answer]) -> dict[str, Item]:
             for place, item in _items(result, _weight(dtype)):
                 items[f"{key}{place}"] = item
                 asked = _question(result.step, place)
-                varies |= asked in seen and not _equal(seen[asked], item)
+                varies |= asked in seen and not is_equal(seen[asked], item)
                 if asked:
                     seen[asked] = item
         if isinstance(answer.error, StudentError):
@@ -182,7 +182,8 @@ def _question(step: Mapping[str, Any], place: str) -> str:
     return text
 
 
-def _equal(one: Item, other: Item) -> bool:
+def is_equal(one: Item, other: Item) -> bool:
+    """Whether two answers are the same, up to rounding."""
     if one.form != other.form or one.values.shape != other.values.shape:
         return False
     gap = float(np.linalg.norm(one.values - other.values))

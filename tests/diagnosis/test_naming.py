@@ -315,3 +315,16 @@ def test_the_same_question_in_several_checks_may_be_answered_in_any() -> None:
     assert prints.items == (("one/case/0", "two/case/0"),)
     for key in both:  # the other check was skipped
         assert prints.distances({key: both[key]}).tolist() == pytest.approx([0.0], abs=1e-6)
+
+
+def test_places_that_all_mistakes_answer_alike_may_still_be_answered_unlike() -> None:
+    both = {f"check/case/{place}": Item("float32[50]", A) for place in (0, 1)}
+    right = {key: Item("float32[50]", RIGHT) for key in both}
+    prints = fingerprints(shortened(right), [(("a_one",), shortened(both))], ())
+    assert prints is not None and len(prints.items) == 1
+    first, second = both
+    for key, other in ((first, second), (second, first)):
+        mixed = {key: both[key], other: right[other]}
+        assert prints.distances(mixed)[0] > LIKE
+        assert not prints.is_right(mixed)
+    assert prints.is_right(right)
