@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
+    Limit,
+    Tensor,
     cases,
     expect_close,
     expect_dtype,
@@ -43,9 +47,9 @@ def test_embedding_lookup(student: Student, case: Case) -> None:
 
 @cases("embedding_padding")
 def test_embedding_padding(student: Student, case: Case) -> None:
-    """The row of padding begins as zeros, as no other does, and gets no gradient.
+    """A new table is N(0, 1), but for a row of zeros for padding, which gets no gradient.
 
-    padding 行初始为零，其他行不为零；padding 行没有梯度。
+    新建的表服从 N(0, 1)，只有 padding 行为零；padding 行没有梯度。
     """
     sizes, padding = case["sizes"], case["padding"]
     new = student.new(NAME, *sizes, padding_idx=padding)
@@ -54,6 +58,8 @@ def test_embedding_padding(student: Student, case: Case) -> None:
         student.call("torch.count_nonzero", student.new("builtins.getattr", made, "weight"), 1)
         for made in tables
     ]
+    wide = student.new("builtins.getattr", student.new(NAME, 400, 25), "weight")
+    spread = student.call("torch.round", student.new("torch.std", wide), decimals=1)
     held = student.new(NAME, *sizes, padding_idx=padding, weights=case.weights)
     slope = student.call("labs.given.gradient.parameter_gradient", held, "weight", case["ids"])
     rows, dim = sizes
@@ -66,6 +72,11 @@ def test_embedding_padding(student: Student, case: Case) -> None:
             f"新建的表（{zh} padding_idx）中各行非零数的个数",
         )
         expect_list(expect_tensor(counts, case).array.tolist(), want, case, numbers)
+    what = Text(
+        "the standard deviation of a new table [400, 25], in tenths,",
+        "新建的表 [400, 25] 的标准差（精确到十分位）",
+    )
+    expect_close(spread, Tensor.of(np.float32(1)), case, what, limit=Limit(0.05, 0.05))
     what = Text("the gradient of the table, of the sum of what comes out,", "输出之和对表的梯度")
     expect_close(slope, case["slope"], case, what)
     expect_parameter(student, new, "weight", case)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from autograder.checks.expect import (
+    answers,
     behaviour,
     cases,
     config,
@@ -17,7 +19,7 @@ from autograder.checks.expect import (
     expect_tensor,
     works,
 )
-from autograder.checks.experiments import causal_mask
+from autograder.checks.experiments import causal_mask, near
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Result, Student
@@ -327,6 +329,19 @@ def behaves_silent_rotation(student: Student, case: Case) -> bool:
     """The call gives None."""
     given = (case[name] for name in ("q", "k", "cos", "sin"))
     return student.call("attention.apply_rotary_pos_emb", *given).value is None
+
+
+@behaviour("keys_from_queries", "lab2.apply_rotary")
+@cases("rotation")
+def behaves_keys_from_queries(student: Student, case: Case) -> bool:
+    """Both results are the rotated queries, whatever the keys are."""
+    q, *tables = (case[name] for name in ("q", "cos", "sin"))
+    rotate = partial(student.call, "attention.apply_rotary_pos_emb")
+    for pair in answers(student, lambda: rotate(q, case["k"], *tables)):
+        if isinstance(pair, (tuple, list)) and len(pair) == 2:
+            one, other = (part.array if isinstance(part, Tensor) else None for part in pair)
+            return near(one, other)
+    return False
 
 
 @behaviour("nothing_returned", "lab2.repeat_kv")

@@ -20,7 +20,7 @@ from autograder.checks.expect import (
     expect_shape,
     works,
 )
-from autograder.checks.experiments import causal_mask, is_beside, is_right
+from autograder.checks.experiments import causal_mask, is_beside, is_right, near
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Dtype, Handle, Result, Student
@@ -105,6 +105,17 @@ def behaves_silent_rotation(student: Student, case: Case) -> bool:
 def _rotation(student: Student, case: Case) -> Result:
     table = table_of(student, case)
     return student.call("attention.apply_rotary_emb", case["q"], case["k"], table)
+
+
+@behaviour("keys_from_queries", ROTARY)
+@cases("rotation")
+def behaves_keys_from_queries(student: Student, case: Case) -> bool:
+    """The queries come out right, and once more in the place of the keys."""
+    queries, _ = _rotated(case)
+    for pair in answers(student, lambda: _rotation(student, case)):
+        if isinstance(pair, (tuple, list)) and len(pair) == 2:
+            return all(isinstance(one, Tensor) and near(one.array, queries) for one in pair)
+    return False
 
 
 @behaviour("nothing_returned", "lab3.permute")
@@ -213,6 +224,18 @@ def _refusals(student: Student, case: Case) -> list[StudentError]:
     return found
 
 
+@behaviour("one_tensor_for_both", CACHE)
+@cases("keys_and_values")
+def behaves_one_tensor(student: Student, case: Case) -> bool:
+    """The values come back, and once more in the place of the keys."""
+    tokens = case["k"].shape[1]
+    for pair in answers(student, lambda: _put(student, _cache(student, case), case, 0, tokens)):
+        if isinstance(pair, (tuple, list)) and len(pair) == 2:
+            held = case["v"].array
+            return all(isinstance(one, Tensor) and near(one.array, held) for one in pair)
+    return False
+
+
 @behaviour("refused_with_other_error", CACHE)
 @cases("keys_and_values")
 def behaves_other_error(student: Student, case: Case) -> bool:
@@ -276,6 +299,44 @@ def behaves_needed_cache(student: Student, case: Case) -> bool:
 
     without = (partial(_attend, student, case, None, *mask) for mask in ((), (case["mask"],)))
     return is_right(student, case, cached) and not answers(student, *without)
+
+
+@behaviour("prompt_not_stored", ATTENTION)
+@cases("decoding")
+def behaves_prompt_not_stored(student: Student, case: Case) -> bool:
+    """The first tokens come out right; the cache does not have them, and refuses the others."""
+    x, y, tokens = case["x"].array, case["y"].array, case["x"].shape[1] // 2
+    cache, table = cache_of(student, case), table_of(student, case)
+    attention = attention_of(student, case, cache)
+
+    def first() -> None:
+        got = attention(Tensor.of(x[:, :tokens]), 0, table)
+        expect_close(got, Tensor.of(y[:, :tokens]), case)
+
+    kv_heads, head_dim = case.config["num_key_value_heads"], case.config["head_dim"]
+    one = Tensor.of(np.zeros((len(x), 1, kv_heads, head_dim), np.float32))
+    return works(student, first) and not answers(
+        student,
+        lambda: student.call(cache, one, one, tokens, method="update"),
+        lambda: attention(Tensor.of(x[:, tokens:]), tokens, table),
+    )
+
+
+@behaviour("scale_by_dim", ATTENTION)
+@cases("attention_core")
+def behaves_scale_by_dim(student: Student, case: Case) -> bool:
+    """It is right as soon as the norm of the queries makes up for the root of dim / head_dim."""
+    dim, *_, head_dim, _ = sizes(case)
+    norm = case.weights["q_norm.weight"].array * np.float32((dim / head_dim) ** 0.5)
+
+    def made_up(**changed: Tensor) -> Result:
+        attention = attention_of(student, case, changed=changed)
+        return attention(case["x"], case["start"], table_of(student, case))
+
+    changed = {"q_norm.weight": Tensor.of(norm)}
+    return is_right(student, case, lambda: made_up(**changed)) and not is_right(
+        student, case, made_up
+    )
 
 
 @behaviour("eps_left_at_default", ATTENTION)

@@ -150,6 +150,12 @@ def test_cache_full_keeps(student: Student, case: Case) -> None:
     beyond = student.call(cache, too_long, too_long, 2, method="update")
     why = Text("these tokens run past max_len.", "这些 token 超出了 max_len。")
     expect_error(beyond, "Exception", "", case, why)
+    gap = student.call(cache, *_cut(case, 0, 1), tokens + 1, method="update")
+    why = Text(
+        f"{tokens} tokens are held, and the refused ones do not count.",
+        f"已存 {tokens} 个 token，被拒绝的不算在内。",
+    )
+    expect_error(gap, "Exception", "", case, why)
     again = _put(student, cache, case, tokens - 1, tokens)
     _expect_held(again, case, (0, tokens, 1.0))
 

@@ -27,6 +27,7 @@ from labs.lab6_flash_moe.checks.calls import (
     router_of,
 )
 from labs.lab6_flash_moe.checks.experiments import (
+    BLOCKS,
     BUMP,
     CHOSEN,
     DOWN,
@@ -45,6 +46,7 @@ from labs.lab6_flash_moe.checks.experiments import (
     losses_are,
     one_by_one,
     pair_of,
+    seen_by,
     sees,
     shares_of,
     square_is_right,
@@ -363,6 +365,14 @@ def behaves_local_mask(student: Student, case: Case) -> bool:
     return sees(student, KEY % 2 <= ROW % 3)
 
 
+@behaviour("tiles_skipped_by_first_query", FLASH)
+@cases("flash_causal")
+def behaves_first_query_decides(student: Student, case: Case) -> bool:
+    """One query at a time is right; in a tile none sees keys, or tiles, behind the first query."""
+    first, one, tiles = ROW // 3 * 3, seen_by(student, 6, (1, 1)), seen_by(student, 6, BLOCKS)
+    return near(one, SEEN) and near(tiles, first >= KEY, SEEN & (first >= KEY // 2 * 2))
+
+
 @behaviour("tile_with_one_key_skipped", FLASH)
 @cases("flash_causal")
 def behaves_skipped_early(student: Student, case: Case) -> bool:
@@ -406,6 +416,17 @@ def behaves_narrow_scores(student: Student, case: Case) -> bool:
 
 
 # Experts: logits, weights and losses that can be told beforehand.
+
+
+@behaviour("numbers_before_weights", ROUTER)
+@cases("router_plain")
+def behaves_numbers_first(student: Student, case: Case) -> bool:
+    """Whole numbers come second, and floats third."""
+    for value in answers(student, lambda: _routed(student, case)):
+        if isinstance(value, (tuple, list)) and len(value) == 3:
+            kinds = [one.dtype if isinstance(one, Tensor) else "" for one in value[1:]]
+            return kinds == ["int64", "float32"]
+    return False
 
 
 @behaviour("router_softmax_in_the_dtype_of_x", ROUTER)
