@@ -224,9 +224,9 @@ def _refusals(student: Student, case: Case) -> list[StudentError]:
     return found
 
 
-@behaviour("one_tensor_for_both", CACHE)
+@behaviour("values_in_place_of_keys", CACHE)
 @cases("keys_and_values")
-def behaves_one_tensor(student: Student, case: Case) -> bool:
+def behaves_values_for_keys(student: Student, case: Case) -> bool:
     """The values come back, and once more in the place of the keys."""
     tokens = case["k"].shape[1]
     for pair in answers(student, lambda: _put(student, _cache(student, case), case, 0, tokens)):

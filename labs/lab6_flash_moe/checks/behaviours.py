@@ -27,7 +27,6 @@ from labs.lab6_flash_moe.checks.calls import (
     router_of,
 )
 from labs.lab6_flash_moe.checks.experiments import (
-    BLOCKS,
     BUMP,
     CHOSEN,
     DOWN,
@@ -42,11 +41,11 @@ from labs.lab6_flash_moe.checks.experiments import (
     chosen_of,
     counts_of,
     experts_give,
+    first_query_decides,
     halves_are,
     losses_are,
     one_by_one,
     pair_of,
-    seen_by,
     sees,
     shares_of,
     square_is_right,
@@ -355,7 +354,8 @@ def behaves_rows_by_keys(student: Student, case: Case) -> bool:
 @cases("flash_causal")
 def behaves_keys_by_rows(student: Student, case: Case) -> bool:
     """Square blocks are right; else a tile of keys stands where block_q says."""
-    return square_is_right(student) and sees(student, KEY // 2 * 3 + KEY % 2 <= ROW)
+    found = square_is_right(student) and sees(student, KEY // 2 * 3 + KEY % 2 <= ROW)
+    return found and not first_query_decides(student)
 
 
 @behaviour("mask_counted_within_the_tile", FLASH)
@@ -368,9 +368,8 @@ def behaves_local_mask(student: Student, case: Case) -> bool:
 @behaviour("tiles_skipped_by_first_query", FLASH)
 @cases("flash_causal")
 def behaves_first_query_decides(student: Student, case: Case) -> bool:
-    """One query at a time is right; in a tile none sees keys, or tiles, behind the first query."""
-    first, one, tiles = ROW // 3 * 3, seen_by(student, 6, (1, 1)), seen_by(student, 6, BLOCKS)
-    return near(one, SEEN) and near(tiles, first >= KEY, SEEN & (first >= KEY // 2 * 2))
+    """No query of a tile sees keys, or tiles of keys, behind the first one; else all is right."""
+    return first_query_decides(student)
 
 
 @behaviour("tile_with_one_key_skipped", FLASH)

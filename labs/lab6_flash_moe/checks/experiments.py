@@ -122,6 +122,13 @@ def square_is_right(student: Student) -> bool:
     return all(seen is not None and (seen == SEEN).all() for seen in found)
 
 
+def first_query_decides(student: Student) -> bool:
+    """Whether no query of a tile sees keys, or tiles of keys, behind the tile's first query."""
+    first, tiles = ROW // 4 * 4, seen_by(student, 6, (4, 2))
+    cut = first >= KEY, SEEN & (first >= KEY // 2 * 2)
+    return near(seen_by(student, 6, (1, 1)), SEEN) and near(tiles, *cut)
+
+
 def halves_of(student: Student, dtype: str) -> tuple[Array, Array] | None:
     """Shares of 1024 equal keys, and of those whose last half counts; then of 128 and 128.5."""
     q = [np.zeros((1, 4)), np.array([[256.0, 1.0, 0.0, 0.0]])]
