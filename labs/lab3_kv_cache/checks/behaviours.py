@@ -256,20 +256,22 @@ def behaves_error_without_number(student: Student, case: Case) -> bool:
 @behaviour("one_row_only", CACHE)
 @cases("keys_and_values")
 def behaves_single_row_of_cache(student: Student, case: Case) -> bool:
-    """One sequence comes back as it was, several do not."""
-    tokens = case["k"].shape[1]
+    """One sequence comes back as it was, several do not, nor the first one in all rows."""
+    tokens, several = case["k"].shape[1], case["size"][0]
 
-    def right(rows: int) -> bool:
+    def gives(rows: int, shown: int) -> bool:
         def same() -> None:
             pair = expect_items(
                 _put(student, _cache(student, case, rows), case, 0, tokens, rows), 2, case
             )
             for item, name in zip(pair, "kv", strict=True):
-                expect_close(item, Tensor.of(case[name].array[:rows]), case)
+                held = case[name].array[:shown]
+                wanted = np.broadcast_to(held, (rows, *held.shape[1:]))
+                expect_close(item, Tensor.of(wanted), case)
 
         return works(student, same)
 
-    return right(1) and not right(case["size"][0])
+    return gives(1, 1) and not gives(several, several) and not gives(several, 1)
 
 
 @behaviour("one_row_only", ATTENTION)
