@@ -41,12 +41,14 @@ def test_in_process_a_folder_is_where_it_is() -> None:
 
 
 @pytest.fixture
-def left_over() -> Iterator[None]:
-    """No copy may remain once an engine has ended."""
-    root = Path(tempfile.gettempdir())
-    before = set(root.glob("qwen3-labs-*"))
+def left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No copy may remain once an engine has ended; of others, in the usual place, there may be."""
+    root = tmp_path / "copies"
+    root.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(root))
+    monkeypatch.setenv("TMPDIR", str(root))
     yield
-    assert set(root.glob("qwen3-labs-*")) <= before
+    assert list(root.iterdir()) == []
 
 
 CHECKS = '''from autograder.checks.expect import Case, Folder, Student, cases, expect_value
