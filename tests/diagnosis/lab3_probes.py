@@ -136,6 +136,7 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
     yield "gap after rewinding", partial(stored, (0, 5), (0, 2), (4, 1))
     yield "full by one", partial(stored, (0, ROOM), (ROOM, 1), (ROOM - 1, 1))
     yield "full by two", partial(stored, (0, ROOM - 1), (3, ROOM - 2), (ROOM - 1, 1))
+    yield "full, then a gap", partial(stored, (0, 2), (1, ROOM), (4, 1))
     yield "stored in float16", partial(stored, (0, 5), (5, 1), dtype=half)
     yield "two caches", two_caches
     yield "causal", lambda: build()(tokens(), 0, table)

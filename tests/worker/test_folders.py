@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,14 +41,18 @@ def test_in_process_a_folder_is_where_it_is() -> None:
 
 
 @pytest.fixture
-def left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No copy may remain once an engine has ended; of others, in the usual place, there may be."""
-    root = tmp_path / "copies"
-    root.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(root))
-    monkeypatch.setenv("TMPDIR", str(root))
+def left_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No copy may remain once an engine has ended; other processes may have made some, too."""
+    made, copied = [], loader.copied
+
+    def noted(folders: Sequence[str]) -> tempfile.TemporaryDirectory[str] | None:
+        made.append(copied(folders))
+        return made[-1]
+
+    monkeypatch.setattr(loader, "copied", noted)
     yield
-    assert list(root.iterdir()) == []
+    copies = [Path(copy.name) for copy in made if copy is not None]
+    assert copies and not any(copy.exists() for copy in copies)
 
 
 CHECKS = '''from autograder.checks.expect import Case, Folder, Student, cases, expect_value
