@@ -235,7 +235,7 @@ def test_a_report_that_cannot_be_read_costs_nobody_else_anything(
     """Whatever the next fault is: here reading is slow for everything but small files."""
     (handed_in / "bo" / "notes.ipynb").write_text('{"%%": [' + "1.5," * 1_900_000 + "1], 2}")
     (handed_in / "bo" / FORM.file).unlink()
-    monkeypatch.setattr(written_report, "Fence", partial(Fence, 0.4))
+    monkeypatch.setattr(written_report, "Fence", partial(Fence, 0.1))
     out = tmp_path / "out"
     assert main(["grade-report", str(handed_in), "--out", str(out), "--lang", "en"]) == 1
     assert "seconds of computing" in (out / "bo" / "report.md").read_text(encoding="utf-8")
