@@ -29,6 +29,7 @@ from labs.lab4_tinyllm.checks.calls import (
     STAND_IN_MODEL,
     STAND_INS,
     attention_of,
+    bounds,
     layer_of,
     like,
     model_of,
@@ -439,3 +440,61 @@ def behaves_mask_from_key_0(student: Student, case: Case) -> bool:
             expect_close(got, like(x, y[:, : end - first]), case)
 
     return works(student, from_key_0)
+
+
+@behaviour("given_positions_counted_on", PAST)
+@cases("own_attention")
+def behaves_positions_counted_on(student: Student, case: Case) -> bool:
+    """With a cache, positions from 0 in every piece come out right, and the true ones do not."""
+
+    def right(*, true: bool) -> bool:
+        attention, cache = attention_of(student, case), student.new(CACHE)
+
+        def pieces() -> None:
+            for first, end in bounds(case["pieces"]):
+                part, held = slice(first, end), 0 if true else first
+                places = like(case["positions"], case["positions"].array[part] - held)
+                mask = like(case["mask"], case["mask"].array[:, :, part, :end])
+                x, y = (like(case[name], case[name].array[:, part]) for name in "xy")
+                got = attention(x, attention_mask=mask, position_ids=places, past=cache)
+                expect_close(got, y, case)
+
+        return works(student, pieces)
+
+    return right(true=False) and not right(true=True)
+
+
+@behaviour("model_called_after_the_last", GENERATE)
+@cases("generate_greedy")
+def behaves_one_more_call(student: Student, case: Case) -> bool:
+    """The text is right; after the prompt the model was called for every new token."""
+    model = student.new(STAND_IN_MODEL, case["table"])
+
+    def text() -> None:
+        made = student.call("model.generate", model, case["ids"], case["new"])
+        expect_close(made, case["y"], case)
+
+    calls = [case["ids"].shape[1], *[1] * case["new"]]
+    return works(student, text) and student.get(model, "calls").value == calls
+
+
+@behaviour("last_place_counted_by_the_mask", GENERATE)
+@cases("generate_padded")
+def behaves_last_place(student: Student, case: Case) -> bool:
+    """Where n tokens of a row are no padding, it goes on after place n; without padding, right."""
+    ids, keep, table = (case[name].array for name in ("ids", "keep", "table"))
+    early = np.arange(ids.shape[1]) < keep.sum(1, keepdims=True)
+
+    def goes_on(counted: Any, **given: Any) -> bool:
+        """Whether the likeliest token after these places comes."""
+        token = table[((ids + 1) * counted).sum(1) % len(table)].argmax(1)
+
+        def text() -> None:
+            model = student.new(STAND_IN_MODEL, case["table"])
+            made = student.call("model.generate", model, case["ids"], 1, **given)
+            expect_close(made, like(case["ids"], np.c_[ids, token]), case)
+
+        return works(student, text)
+
+    padded = {"attention_mask": case["keep"]}
+    return goes_on(keep * early, **padded) and not goes_on(keep, **padded) and goes_on(1)

@@ -1,0 +1,182 @@
+"""Random cases of lab 6, from all over what its contract allows.
+
+Lengths, blocks, heads, experts and dtypes are drawn anew for every case. Beside numbers, what a
+call costs is an answer: its FLOPs are those of the solution, and it holds no more at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from autograder.worker.costs import measure
+from tests.mutation.dice import Dice
+from tests.mutation.models import load
+
+NARROW = (torch.float32, torch.float32, torch.float16, torch.bfloat16)
+INFINITE = float("inf")
+
+
+def _costs(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
+    """FLOPs of a call, and the bytes that it holds at a time, to a factor of two."""
+    _, table = measure(function, args, {}, {})
+    return {"flops": table["flops"], "bytes": table["peak"].bit_length()}
+
+
+def _online(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    """Blocks of any widths; far scores of either sign; rows and blocks that are hidden."""
+    rows = tuple(dice.integer(1, 4) for _ in range(dice.integer(0, 3)))
+    dtype, scale = dice.pick(NARROW), dice.pick((1.0, 1.0, 30.0, 3000.0))
+    shift = dice.pick((0.0, -500.0, 500.0))
+    blocks = []
+    for _ in range(dice.integer(1, 6)):
+        block = dice.normal(*rows, dice.integer(1, 7)) * scale + shift
+        if number % 3 == 1:
+            block = block.masked_fill(dice.uniform(*block.shape) < 0.4, -INFINITE)
+        if number % 6 == 1:
+            block = block.masked_fill(dice.uniform(*rows, 1) < 0.4, -INFINITE)
+        blocks.append(block.to(dtype))
+    kept = [block.clone() for block in blocks]
+    found = module.online_softmax(iter(blocks) if number % 2 else blocks)
+    same = all(torch.equal(one, other) for one, other in zip(blocks, kept, strict=True))
+    hidden = found[0] == -INFINITE
+    return {
+        "maximum": found[0].masked_fill(hidden, 0.0), "nothing seen": hidden, "total": found[1],
+        "blocks": same,
+    }  # fmt: skip
+
+
+def _online_costs(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    """Many blocks at once in memory would be seen."""
+    if number % 8:
+        return {}
+    blocks = [dice.normal(40, 50) for _ in range(30)]
+
+    def coming() -> Iterator[torch.Tensor]:
+        return (block + 0 for block in blocks)
+
+    return _costs(lambda: module.online_softmax(coming()))
+
+
+def _qkv(dice: Dice, number: int) -> tuple[torch.Tensor, ...]:
+    batch, kv_heads, group = dice.integer(1, 2), dice.integer(1, 3), dice.integer(1, 3)
+    q_len, size = dice.integer(1, 12), dice.integer(1, 9)
+    kv_len = q_len + dice.pick((0, 0, dice.integer(0, 12)))
+    dtype, scale = dice.pick(NARROW), dice.pick((1.0, 1.0, 6.0, 40.0))
+    shift = dice.pick((0.0, 0.0, 5.0))  # all scores of a row far below zero, or above
+    q = dice.normal(batch, kv_heads * group, q_len, size) * scale - shift
+    k = dice.normal(batch, kv_heads, kv_len, size) + shift
+    v = dice.normal(batch, kv_heads, kv_len, size) * dice.pick((1.0, 5.0))
+    if number % 4 == 3:  # heads beside each other in memory
+        q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v))
+    return q.to(dtype), k.to(dtype), v.to(dtype)
+
+
+def _flash(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    q, k, v = _qkv(dice, number)
+    blocks = dice.integer(1, q.shape[2] + 2), dice.integer(1, k.shape[2] + 2)
+    kept = [t.clone() for t in (q, k, v)]
+    found = {
+        "attention": module.flash_attention(q, k, v, False, *blocks),
+        "causal attention": module.flash_attention(q, k, v, True, *blocks),
+    }
+    same = all(torch.equal(one, other) for one, other in zip((q, k, v), kept, strict=True))
+    return found | {"attention inputs": same}
+
+
+def _flash_costs(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    if number % 8:
+        return {}
+    rows = 30 + dice.integer(0, 10)
+    q, k, v = (dice.normal(1, 2, rows, 4) for _ in range(3))
+    causal = bool(number % 16)
+    return _costs(module.flash_attention, q, k, v, causal, dice.integer(5, 9), dice.integer(5, 9))
+
+
+def _sizes(dice: Dice) -> tuple[int, int, int]:
+    """Hidden size, number of experts, how many a token has."""
+    experts = dice.integer(1, 9)
+    return dice.integer(1, 12), experts, dice.integer(1, experts)
+
+
+def _dense(weights: torch.Tensor, chosen: torch.Tensor, experts: int) -> torch.Tensor:
+    """``[tokens, experts]``: the order of a token's experts is free."""
+    return torch.zeros(len(chosen), experts, dtype=weights.dtype).scatter_(1, chosen, weights)
+
+
+def _router(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    hidden, experts, top_k = _sizes(dice)
+    dtype = dice.pick(NARROW)
+    router = module.Router(hidden, experts, top_k, dice.integer(0, 1) == 1)
+    router = load(router, {"weight": dice.normal(experts, hidden)}, dtype)
+    x = (dice.normal(dice.integer(1, 9), hidden) * dice.pick((1.0, 4.0))).to(dtype)
+    kept = x.clone()
+    logits, weights, chosen = router(x)
+    return {
+        "logits": logits, "routing weights": _dense(weights, chosen, experts),
+        "kinds": (weights.dtype, chosen.dtype, chosen.shape), "router input": torch.equal(x, kept),
+    }  # fmt: skip
+
+
+def _loaded(module: ModuleType, dice: Dice, sizes: tuple[int, int, int]) -> torch.nn.Module:
+    hidden, inner, experts = sizes
+    weights = {
+        "gate_up_proj": dice.normal(experts, 2 * inner, hidden) * hidden**-0.5,
+        "down_proj": dice.normal(experts, hidden, inner) * inner**-0.5,
+    }
+    return load(module.Experts(*sizes), weights, torch.float32)
+
+
+def _experts(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    hidden, experts, top_k = _sizes(dice)
+    dtype, tokens = dice.pick(NARROW), dice.integer(1, 9)
+    mixed = _loaded(module, dice, (hidden, dice.integer(1, 9), experts)).to(dtype)
+    chosen = torch.stack([torch.argsort(dice.uniform(experts))[:top_k] for _ in range(tokens)])
+    x, weights = dice.normal(tokens, hidden).to(dtype), dice.uniform(tokens, top_k).to(dtype)
+    kept = [t.clone() for t in (x, chosen, weights)]
+    found = mixed(x, chosen, weights)
+    same = all(torch.equal(a, b) for a, b in zip((x, chosen, weights), kept, strict=True))
+    names = {name: tuple(w.shape) for name, w in mixed.state_dict().items()}
+    costs = {} if number % 8 else _costs(mixed, x, chosen, weights)
+    return {"experts": found, "experts' inputs": same, "experts' weights": names} | costs
+
+
+def _block(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    hidden, experts, top_k = _sizes(dice)
+    inner, norm, dtype = dice.integer(1, 9), dice.integer(0, 1) == 1, dice.pick(NARROW)
+    block = module.SparseMoeBlock(hidden, inner, experts, top_k, norm)
+    weights = {
+        "gate.weight": dice.normal(experts, hidden),
+        "experts.gate_up_proj": dice.normal(experts, 2 * inner, hidden) * hidden**-0.5,
+        "experts.down_proj": dice.normal(experts, hidden, inner) * inner**-0.5,
+    }
+    x = dice.normal(dice.integer(1, 4), dice.integer(1, 6), hidden).to(dtype)
+    y, logits = load(block, weights, dtype)(x)
+    return {"block": y, "block's logits": logits}
+
+
+def _loss(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    _, experts, top_k = _sizes(dice)
+    batch, tokens, layers = dice.integer(1, 3), dice.integer(1, 6), dice.integer(1, 4)
+    logits = [(dice.normal(batch * tokens, experts) * 2).requires_grad_() for _ in range(layers)]
+    given = logits if number % 2 else tuple(logits)
+    found: dict[str, Any] = {}
+    mask = torch.ones(batch, tokens, dtype=torch.int64)
+    for name in ("loss", "masked loss"):
+        with torch.enable_grad():
+            asked = () if name == "loss" else (mask,)
+            loss = module.load_balancing_loss(given, experts, top_k, *asked)
+            slopes = torch.autograd.grad(loss, logits)
+        found |= {name: loss.detach(), f"slope of the {name}": torch.cat(slopes)}
+        mask = (dice.uniform(batch, tokens) < 0.6).long()
+        mask[0, 0] = 1
+    return found
+
+
+PARTS = {
+    "attention": (_online, _online_costs, _flash, _flash_costs),
+    "mlp": (_router, _experts, _block, _loss),
+}
