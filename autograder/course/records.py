@@ -229,6 +229,11 @@ class Lab:
         """Points of the whole lab."""
         return sum(exercise.points for exercise in self.exercises)
 
+    @property
+    def preloaded(self) -> tuple[str, ...]:
+        """Modules that a worker has imported before student code runs."""
+        return (*self.given, *(("autograder.worker.pytest_files",) if self.tests else ()))
+
 
 @dataclass(frozen=True)
 class Frame:

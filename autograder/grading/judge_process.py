@@ -202,10 +202,12 @@ class JudgeProcess:
         judge_end, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         real = self._options.real
         mapping = [] if real is None else [str(real.folder), *real.prefixes]
-        without = ",".join(self._options.without)
+        given, without = (",".join(some) for some in (self._lab.preloaded, self._options.without))
         files = self._files.name if self._files else ""
         self.zygote = subprocess.Popen(
-            command(ZYGOTE, ROOT, memory, str(zygote_end.fileno()), without, files, *mapping),
+            command(
+                ZYGOTE, ROOT, memory, str(zygote_end.fileno()), given, without, files, *mapping
+            ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             env=clean_environment(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from importlib import import_module
@@ -259,43 +259,58 @@ def _time(value: Any) -> str:
 
 
 _WRAPPERS = 8  # folders around the class that are gone into
-_LOOKS = 2000  # folders that are listed to tell a class from a single hand-in
+_LOOKS = 2000  # folders of one hand-in that are listed to tell a class from a single one
+_BUNDLE = re.compile(rf"\.ipynb$|{PACKED.pattern}", re.IGNORECASE)
 _LAB = re.compile(r"(?:lab|实验|實驗)[ _-]?\d{1,3}", re.IGNORECASE)
 _STEPS = {"source", "release", "submitted", "autograded", "feedback", "solution", "downloaded"}
 
 
 def survey(place: ClassFolder, lab: Lab, pattern: re.Pattern[str] | None) -> Layout | None:
-    """The hand-ins of a class, or None if ``place`` itself is a single one. Raises OSError."""
-    folder, course = "", False
+    """The hand-ins of a class, or None if ``place`` itself is a single one. Raises OSError.
+
+    A lone folder that is taken for one around the class is told: it may be one student's.
+    """
+    layout, around = _survey(place, lab, pattern)
+    if layout is None or not (around and place.on_disk):
+        return layout
+    told = {"path": readable(around), "count": len(layout.hand_ins)}
+    return replace(layout, remarks=(*layout.remarks, Message("intake.wrapped", told)))
+
+
+def _survey(
+    place: ClassFolder, lab: Lab, pattern: re.Pattern[str] | None
+) -> tuple[Layout | None, str]:
+    """See :func:`survey`; and the lone folder that was gone into, if one was."""
+    folder, around, course = "", "", False
     for _ in range(_WRAPPERS):
         children = place.children(folder)
         if pattern is not None and any(download(one, pattern) for one in children):
-            return by_names(children, lab, pattern)
+            return by_names(children, lab, pattern), around
         if pattern is None and any(one.name == METADATA for one in children):
-            return _gradescope(place, folder, children, lab)
+            return _gradescope(place, folder, children, lab), around
         if _is_single(place, children, lab):
-            return None
+            return None, ""
         if pattern is None and _told(children):
-            return by_names(children, lab, None)
+            return by_names(children, lab, None), around
         submitted = [one for one in children if one.name == "submitted"]
         if (folder.rsplit("/", 1)[-1] or place.name) == "submitted" and not _packed(children):
-            return _nbgrader(place, children, lab, pattern)
+            return _nbgrader(place, children, lab, pattern), around
         if submitted and _STEPS.issuperset(one.name for one in _folders(children)):
             folder = submitted[0].path
             continue
         if not _several(place, children, lab) and (ours := _of_course(place, children, lab)):
             best = min(ours, key=lambda one: standing(one.name, lab.name))
             if standing(best.name, lab.name) is FolderRank.OTHER:
-                return None  # somebody's folders of other labs
+                return None, ""  # somebody's folders of other labs
             folder, course = best.path, True
             continue
         folders = _folders(children)
         if len(folders) != 1 or _packed(children) or not _holds_class(place, folders[0], lab):
             break
-        folder = folders[0].path
+        folder = around = folders[0].path
     if (course or not place.on_disk) and not _several(place, children, lab):
-        return None  # one archive, or folders of the course, and nothing speaks for a class
-    return by_names(children, lab, pattern)
+        return None, ""  # one archive, or folders of the course, and nothing speaks for a class
+    return by_names(children, lab, pattern), around
 
 
 def _of_course(place: ClassFolder, children: Iterable[Found], lab: Lab) -> list[Found]:
@@ -344,23 +359,37 @@ def _holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
 
 
 def _several(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
-    """Say whether two or more children are hand-ins: archives, or folders with the lab's files."""
-    return len(_packed(children)) + len(_holding(place, children, lab)) > 1
+    """Say whether two or more children are hand-ins: archives, or folders with the lab's files.
+
+    Or nothing but folders, each around an archive or a notebook and nothing else.
+    """
+    if len(_packed(children)) + len(_holding(place, children, lab)) > 1:
+        return True
+    folders = _folders(children)
+    return 1 < len(folders) == len(children) and all(
+        inner and all(one.kind is Kind.FILE and _BUNDLE.search(one.name) for one in inner)
+        for inner in (_listed(place, folder) for folder in folders)
+    )
 
 
 def _holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]:
-    """The folders of people: with a file of the lab, there, a folder down, or in a lab's folder."""
-    looks = iter(range(_LOOKS))
+    """The folders of people: with a file of the lab, there, a folder down, or in a lab's folder.
 
-    def within(folder: Found, depth: int) -> bool:
-        inner = _listed(place, folder) if next(looks, None) is not None else []
+    Nobody's folder hides those beside it: one with so many inside that looking ends is a hand-in.
+    """
+
+    def within(folder: Found, depth: int, looks: Iterator[int]) -> bool:
+        if next(looks, None) is None:
+            return True
+        inner = _listed(place, folder)
         near = depth <= 1 or standing(folder.name, lab.name) <= FolderRank.NUMBER
         if near and any(one.name in lab.files for one in inner):
             return True
-        return depth < _WRAPPERS and any(within(one, depth + 1) for one in _folders(inner))
+        return depth < _WRAPPERS and any(within(one, depth + 1, looks) for one in _folders(inner))
 
     course = _of_course(place, children, lab)
-    return [one for one in _folders(children) if one not in course and within(one, 0)]
+    theirs = [one for one in _folders(children) if one not in course]
+    return [one for one in theirs if within(one, 0, iter(range(_LOOKS)))]
 
 
 def _is_single(place: ClassFolder, children: list[Found], lab: Lab) -> bool:

@@ -121,7 +121,9 @@ def _place(root: Path) -> ClassFolder | None:
         return OnDisk(root)
     try:
         return None if is_foreign(root) else InArchive(root)
-    except RefusedError:
+    except RefusedError as error:
+        if error.reason.key == "intake.too_many":  # a class, of which nobody may hide the others
+            raise SourceError("too_many_members", root, **error.reason.values) from None
         return None  # reading it as a hand-in says what is wrong
 
 

@@ -192,6 +192,7 @@ class Judge:
         self._guards: list[Guard] = []
         self._known: Known | None = None
         self._files = ""  # what hand-ins may read, for a spawned worker
+        self._given: tuple[str, ...] = ()  # modules that it imports
         self._mapping: tuple[str, ...] = ()  # real weights that a spawned worker has to read
 
     @pytest.hookimpl(tryfirst=True)
@@ -208,6 +209,7 @@ class Judge:
 
         option = session.config.getoption
         self._files = option("--given-files") or ""
+        self._given = lab.preloaded
         self._known = known(option("--fingerprints"), option("--pair-fingerprints"))
         plan = plan_of(session, guard)
         gc.collect()
@@ -288,7 +290,9 @@ class Judge:
     def _starter(self) -> Starter:
         if self._control is not None:
             return partial(ForkedLink, self._control)
-        return partial(SpawnedLink, ROOT, self._memory_bytes, self._files, self._mapping)
+        return partial(
+            SpawnedLink, ROOT, self._memory_bytes, self._given, self._files, self._mapping
+        )
 
     def _say(self, message: dict[str, Any]) -> None:
         try:

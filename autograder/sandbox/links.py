@@ -85,6 +85,10 @@ class Link(Protocol):
     def finish(self) -> bytes:
         """The next message that comes; raises :class:`WorkerLost`."""
 
+    def unread(self) -> int:
+        """Bytes sent that the worker cannot have read yet, as far as anybody can tell."""
+        return 0
+
     def printed(self) -> bool:
         """Return whether student code has printed anything since :meth:`take_prints`."""
 

@@ -33,14 +33,14 @@ MEMORY_BYTES = 2 << 30  # of each, beyond what it starts with
 @cache
 def starter() -> Starter:
     """Return how to get a worker here: from one zygote for this process, or by a spawn each."""
-    files = _listed_folders()
+    # One serves all labs here: it runs what is ours, or what the student debugs.
+    files, given = _copied_folders(), sorted(_listed("given"))
     if os.environ.get("AUTOGRADER_WORKER") == "spawn" or not sys.platform.startswith("linux"):
-        return partial(SpawnedLink, ROOT, MEMORY_BYTES, files)
+        return partial(SpawnedLink, ROOT, MEMORY_BYTES, given, files)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    asked = str(MEMORY_BYTES), str(theirs.fileno()), ",".join(given), "", files
     process = subprocess.Popen(
-        command(
-            "autograder.worker.zygote", ROOT, str(MEMORY_BYTES), str(theirs.fileno()), "", files
-        ),
+        command("autograder.worker.zygote", ROOT, *asked),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         env=clean_environment(),
@@ -58,15 +58,19 @@ def starter() -> Starter:
     return partial(ForkedLink, ours)
 
 
-@cache
-def _listed_folders() -> str:
-    """Where those folders lie for workers here that any lab lets hand-ins read; empty: none."""
+def _listed(key: str) -> set[str]:
+    """What all labs of the course name under ``key``."""
     listed: set[str] = set()
     for path in (ROOT / "labs").glob("*/lab.toml"):
         with suppress(OSError, ValueError):  # another lab may be in the making
-            folders = tomllib.loads(path.read_text(encoding="utf-8")).get("folders", ())
-            listed.update(name for name in folders if (ROOT / name).is_dir())
-    made = loader.copied(sorted(listed))
+            listed.update(tomllib.loads(path.read_text(encoding="utf-8")).get(key, ()))
+    return listed
+
+
+@cache
+def _copied_folders() -> str:
+    """Where those folders lie for workers here that any lab lets hand-ins read; empty: none."""
+    made = loader.copied(sorted(name for name in _listed("folders") if (ROOT / name).is_dir()))
     if made is None:
         return ""
     atexit.register(made.cleanup)

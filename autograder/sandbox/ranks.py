@@ -154,6 +154,8 @@ class RankExchange:
                 blob = self._links[rank].finish()
                 tree, tensors = unpack(blob)
                 if "call" in tree:
+                    if self._links[rank].unread():
+                        raise WorkerLost("it called again before it had the answer")
                     self._waiting[rank] = _said(tree), _given(tensors)
                 else:
                     self._replies[rank], self.raw[rank] = (tree, tensors), blob
@@ -178,7 +180,10 @@ class RankExchange:
         answer = pack({"all": self._world}, tensors)
         self._running = [rank for rank in self._waiting if rank in self._links]
         for rank in self._running:
-            self._links[rank].proceed(answer)
+            try:
+                self._links[rank].proceed(answer)
+            except WorkerLost as error:
+                raise RankLost(error, rank, self._world, {}) from None
         self._waiting.clear()
         return given
 

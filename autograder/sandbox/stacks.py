@@ -15,6 +15,7 @@ from autograder.course.records import Frame
 HEAD = b"Stack (most recent call first):\n"
 _LINE = re.compile(r'  File "(.{1,500})", line (\d{1,7}) in (.{1,200})')
 MOST = 8
+MOST_LINES = 200  # faulthandler writes a hundred
 # Characters that are parsed outside of a worker, where nothing ends what takes long: some Pythons
 # take minutes for a long formatted string.
 MAX_PARSED = 50_000
@@ -31,18 +32,19 @@ def frames(told: str, sources: Mapping[str, str], paths: Mapping[str, str]) -> t
         sources: text by file name.
         paths: by file name the path that student code is run under; the name itself by default.
     """
-    texts = {_escaped(paths.get(name, name)): (name, text) for name, text in sources.items()}
+    names = {_escaped(paths.get(name, name)): name for name in sources}
+    lines = {name: text.splitlines() for name, text in sources.items()}
     found: list[Frame] = []
-    for match in map(_LINE.fullmatch, told.splitlines()):
-        if match is None or match[1] not in texts:
+    for match in map(_LINE.fullmatch, told.splitlines()[:MOST_LINES]):
+        name, number = (names.get(match[1], ""), int(match[2])) if match else ("", 0)
+        if match is None or not name or not 0 < number <= len(lines[name]):
             continue
-        name, text = texts[match[1]]
-        lines, number = text.splitlines(), int(match[2])
         if not found:
-            number = _loop_of(text, number)
-        if 0 < number <= len(lines) and len(found) < MOST:
-            line = lines[number - 1].strip()[:200]
-            found.append(Frame(paths.get(name, name), number, match[3][:80], line))
+            number = _loop_of(sources[name], number)
+        line = lines[name][number - 1].strip()[:200]
+        found.append(Frame(paths.get(name, name), number, match[3][:80], line))
+        if len(found) == MOST:
+            break
     return tuple(reversed(found))
 
 

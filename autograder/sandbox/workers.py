@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,8 @@ START_SECONDS = 120  # a zygote that still imports torch answers when it is done
 # Seconds between asking again where there is no room for a process: workers end all the time.
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 STACK_MS = 50  # waited for a worker to tell where it is
+STACK_SECONDS = 0.5  # in all: one that prints on and on is not waited for
+MOST_UNREAD = 256 << 20  # bytes that a worker leaves unread
 # Where replies arrive, one at a time: a new buffer for each would be mapped, and faulted in.
 _ARRIVING = memoryview(bytearray(1 << 18))
 
@@ -107,11 +110,15 @@ class ForkedLink(Link):
     def proceed(self, *blobs: bytes) -> None:
         """Send what the channel takes at once; :meth:`finish` sends the rest."""
         self._out += b"".join(map(frame, blobs))
+        if len(self._out) > MOST_UNREAD:
+            raise WorkerLost(f"more than {MOST_UNREAD >> 20} MiB were left unread")
         self._send()
 
     def finish(self) -> bytes:
         """Wait for the next message while draining what student code prints."""
         message = self._message()
+        if message is not None and self._left()[0] <= 0:  # it keeps messages coming
+            raise WorkerLost(f"{self._budget.wall_seconds:g}", timed_out=True, clock="wall")
         while message is None:
             wall_left, cpu_left = self._left()
             for fd, event in self._poll.poll(1000 * max(0.0, min(wall_left, max(cpu_left, 0.02)))):
@@ -139,12 +146,17 @@ class ForkedLink(Link):
             self._status.send(b"where")
             poll = select.poll()
             poll.register(self._output, select.POLLIN)
-            while poll.poll(STACK_MS):  # it is written at once
+            end = time.monotonic() + STACK_SECONDS
+            while poll.poll(STACK_MS) and time.monotonic() < end:  # it is written at once
                 before = self._prints.total
                 self._drain()
                 if self._prints.total == before:
                     break  # it has closed its end
         return self._prints.cut(stacks.HEAD)
+
+    def unread(self) -> int:
+        """Bytes that the channel has not taken: the worker cannot have read them."""
+        return len(self._out)
 
     def _left(self) -> tuple[float, float]:
         """Seconds of the budget that are left, on the wall and of CPU time."""
@@ -295,10 +307,15 @@ class SpawnedLink(Link):
     most_ahead = 0  # whose a print is would take a look at every mark
 
     def __init__(
-        self, root: Path, memory_bytes: int, files: str = "", mapping: tuple[str, ...] = ()
+        self,
+        root: Path,
+        memory_bytes: int,
+        given: Sequence[str] = (),
+        files: str = "",
+        mapping: tuple[str, ...] = (),
     ) -> None:
         self._process = subprocess.Popen(
-            command(__name__, root, str(memory_bytes), files, *mapping),
+            command(__name__, root, str(memory_bytes), ",".join(given), files, *mapping),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -429,12 +446,13 @@ def _begun_mark(data: bytes) -> int:
 
 
 def main(argv: list[str]) -> None:
-    """``python -I -c … ROOT MEMORY_BYTES FILES [WEIGHTS PREFIX…]``: be a worker on stdio."""
+    """``python -I -c … ROOT MEMORY_BYTES GIVEN FILES [WEIGHTS PREFIX…]``: be a worker on stdio."""
     from autograder.worker import preload, real_weights, worker
 
-    jail = preload.jail(Path(argv[1]), int(argv[2]), given_files=argv[3])
-    if argv[4:]:
-        real_weights.hold(Path(argv[4]), tuple(argv[5:]))
+    given = argv[3].split(",") if argv[3] else ()
+    jail = preload.jail(Path(argv[1]), int(argv[2]), given, given_files=argv[4])
+    if argv[5:]:
+        real_weights.hold(Path(argv[5]), tuple(argv[6:]))
     # Frames keep the first two descriptors' duplicates; prints of student code go to stderr.
     reading, writing = os.dup(0), os.dup(1)
     os.dup2(2, 1)

@@ -7,10 +7,8 @@ import importlib
 import importlib.util
 import os
 import sys
-import tomllib
 import warnings
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import torch
@@ -23,7 +21,8 @@ from autograder.worker.session import Session
 from autograder.worker.values import from_torch
 
 WARM_TURNS = 24
-# No solution: it only touches the functions that solutions touch.
+# No solution: it only touches the functions that solutions touch. Student code can find its
+# classes, so nothing in it may be an answer.
 REHEARSAL = """
 import torch
 import torch.nn.functional as F
@@ -35,7 +34,7 @@ class Norm(torch.nn.Module):
 
     def forward(self, x):
         wide = x.float()
-        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        wide = wide * 0.5 + torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1)
         return self.weight * wide.to(x.dtype)
 
 class Block(torch.nn.Module):
@@ -64,17 +63,23 @@ class Block(torch.nn.Module):
 
 
 def jail(
-    root: Path, memory_bytes: int, without: Collection[str] = (), given_files: str = ""
+    root: Path,
+    memory_bytes: int,
+    given: Iterable[str],
+    without: Collection[str] = (),
+    given_files: str = "",
 ) -> Jail:
     """Import what workers need, then build the jail around it.
 
     Args:
         root: the project's folder, which no worker may read.
         memory_bytes: what a worker may allocate beyond what it starts with.
+        given: modules that the lab gives; those of other labs hold its answers, and whatever is
+            imported here student code can reach.
         without: layers to leave off, see :meth:`Jail.prepare`.
         given_files: where :func:`folders.copied` has put what the lab lets read; empty: nothing.
     """
-    readable = everything(root)
+    readable = everything(root, given)
     if given_files:
         loader.hold(Path(given_files))
         readable = (*readable, given_files)
@@ -83,8 +88,10 @@ def jail(
     return Jail.prepare(readable, memory_bytes, CPU_BACKSTOP_SECONDS, without)
 
 
-def everything(root: Path) -> tuple[str, ...]:
+def everything(root: Path, given: Iterable[str] = ()) -> tuple[str, ...]:
     """Import torch and the given code, run the operators that load things lazily.
+
+    A lab that is being written may list what is not there yet: the audit says so.
 
     Returns:
         The paths that a worker may read: Python, torch and what torch imports lazily.
@@ -92,8 +99,9 @@ def everything(root: Path) -> tuple[str, ...]:
     """
     # Weights are loaded strictly, or only shapes are looked at: drawing random ones first
     # would be a tenth of what a module costs.
-    for module in given(root):
-        importlib.import_module(module)
+    for module in ("safetensors.torch", *given):
+        if importlib.util.find_spec(module):
+            importlib.import_module(module)
     torch.nn.Linear.reset_parameters = _zero_parameters  # type: ignore[assignment]
     # oneDNN compiles a kernel for every new shape of a bfloat16 product: for the few small ones of
     # a hand-in that takes ten times as long as the products.
@@ -113,21 +121,6 @@ def everything(root: Path) -> tuple[str, ...]:
     gc.freeze()
     gc.enable()
     return python_readable()
-
-
-def given(root: Path) -> list[str]:
-    """What the labs of the course give, and what loaders import.
-
-    A worker keeps of it what its own lab lists. A lab that is being written may list what is not
-    there yet: the audit says so, and the other labs do without.
-    """
-    names = {"safetensors.torch"}
-    for path in root.glob("labs/*/lab.toml"):
-        with suppress(OSError, ValueError, AttributeError):
-            lab = tomllib.loads(path.read_text(encoding="utf-8"))
-            names.update(name for name in lab.get("given", []) if importlib.util.find_spec(name))
-            names.update({"autograder.worker.pytest_files"} if lab.get("tests") else ())
-    return sorted(names)
 
 
 def _zero_parameters(layer: torch.nn.Linear) -> None:

@@ -128,15 +128,16 @@ def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int])
 
 
 def main(argv: list[str]) -> None:
-    """``python -I -c … ROOT MEMORY_BYTES CONTROL_FD LAYERS_OFF FILES [WEIGHTS PREFIX…]``.
+    """``python -I -c … ROOT MEMORY_BYTES CONTROL_FD GIVEN LAYERS_OFF FILES [WEIGHTS PREFIX…]``.
 
+    ``GIVEN``: modules that the lab gives, joined by commas.
     ``LAYERS_OFF``: layers of isolation to leave off, joined by commas; empty as a rule.
     ``FILES``: a folder that workers may read; empty where the lab has none.
     """
-    without = argv[4].split(",") if argv[4] else ()
-    jail = preload.jail(Path(argv[1]), int(argv[2]), without, argv[5])
-    if argv[6:]:
-        real_weights.hold(Path(argv[6]), tuple(argv[7:]))
+    given, without = (names.split(",") if names else () for names in argv[4:6])
+    jail = preload.jail(Path(argv[1]), int(argv[2]), given, without, argv[6])
+    if argv[7:]:
+        real_weights.hold(Path(argv[7]), tuple(argv[8:]))
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         sys.exit(f"zygote: {threads} threads; a fork would hang, so OMP_NUM_THREADS must be 1")

@@ -10,7 +10,7 @@ import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Student
-from autograder.intake import attempts, names
+from autograder.intake import attempts, class_folder, names
 from autograder.intake import names as intake_names
 from autograder.intake.listing import SourceError, find, survey
 from autograder.intake.names import parse
@@ -262,7 +262,7 @@ def test_a_gradescope_export(tmp_path: Path) -> None:
         assert [one.id for one in group.students] == ["2024002", "zhang@example.edu"]
         assert group.submitted_at == "2025-03-02T08:00:00+00:00"
         assert keys(submissions["submission_1003"].notes) == ["not_in_metadata"]
-        assert keys(found.remarks) == ["strays"]
+        assert [key for key in keys(found.remarks) if key != "wrapped"] == ["strays"]
 
 
 @pytest.mark.parametrize(
@@ -549,3 +549,48 @@ def test_a_single_source_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "attention.py").write_text("x = 1\n")
     with pytest.raises(SourceError, match="single source file"):
         survey(tmp_path / "attention.py", LAB)
+
+
+MANY = {f"aaa/d{number}/x.txt": b"" for number in range(2100)}
+THREE = {key: data for name in ("bob", "carol", "dave") for key, data in under(name).items()}
+
+
+@pytest.mark.parametrize(
+    ("around", "stray"),
+    [("", {}), ("class/", {}), ("", {"attention.py": b""})],
+    ids=["plain", "wrapped", "stray"],
+)
+def test_a_folder_of_thousands_hides_nobody(
+    tmp_path: Path, around: str, stray: dict[str, bytes]
+) -> None:
+    files = {around + key: data for key, data in (MANY | THREE | stray).items()}
+    for source in (laid(tmp_path / "c", files), placed(tmp_path / "c.zip", zipped(files))):
+        assert {"bob", "carol", "dave"} <= set(class_of(source)), source
+
+
+@pytest.mark.parametrize("name", ["hw.zip", "hw.ipynb", "work.tar.gz"])
+def test_folders_around_archives_or_notebooks_are_a_class(tmp_path: Path, name: str) -> None:
+    files = {f"{student}/{name}": b"" for student in ("bob", "carol", "dave")}
+    assert list(class_of(placed(tmp_path / "c.zip", zipped(files)))) == ["bob", "carol", "dave"]
+    one = files | {"bob/extra.py": b"", "notes.txt": b""}
+    assert list(class_of(placed(tmp_path / "one.zip", zipped(one)))) == ["one"]
+
+
+def test_a_lone_folder_taken_for_a_class_is_told(tmp_path: Path) -> None:
+    source = laid(tmp_path / "c", {f"mallory/{key}": data for key, data in THREE.items()})
+    (told,) = survey(source, LAB).remarks
+    assert told.key == "intake.wrapped"
+    assert "mallory" in render(told, "en") and "3" in render(told, "en")
+    assert survey(laid(tmp_path / "d", THREE), LAB).remarks == ()
+
+
+def test_more_files_than_a_class_may_have_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_folder, "MAX_MEMBERS", 5)
+    for source in (
+        placed(tmp_path / "c.zip", zipped(THREE)),
+        placed(tmp_path / "c.tar", tarred(THREE)),
+    ):
+        with pytest.raises(SourceError, match="more than 5 files"):
+            survey(source, LAB)

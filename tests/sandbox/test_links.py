@@ -66,6 +66,13 @@ ENDINGS = {
 # Only the clock on the wall ends these, and it is loose: they wait side by side.
 WAITS = {
     "sleeps": ("import time; time.sleep(60)", "timed_out", "2.5 s of wall time"),
+    "sleeps while its threads print on and on": (
+        "import os, threading, time\n"
+        "def drip():\n    while True:\n        os.write(2, b'.')\n        time.sleep(0.001)\n"
+        "for _ in range(4): threading.Thread(target=drip, daemon=True).start()\n"
+        "time.sleep(60)",
+        "timed_out", "2.5 s of wall time",
+    ),
     "waits for ever": (
         "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()",
         "timed_out", "wall",

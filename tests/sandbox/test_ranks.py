@@ -13,7 +13,7 @@ import pytest
 
 from autograder.course.records import Limits
 from autograder.sandbox import local as sandbox_local
-from autograder.sandbox.links import Budget, Starter, StudentError
+from autograder.sandbox.links import Budget, Starter, StudentError, WorkerLost
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.ranks import Each, Group, OutOfStep, RankLost, RankRaised, RankWorkers
 from autograder.sandbox.student import Student
@@ -384,3 +384,49 @@ def test_a_debugged_rank_sees_what_another_raised() -> None:
             ranks(local).call("attention.fail", X).settle()
     finally:
         local.close()
+
+
+# Writes collective calls to its judge without waiting for what the others gave.
+IN_ADVANCE = """
+import json, os, stat, struct, time
+def in_advance(count, size):
+    for fd in range(3, 40):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode): break
+        except OSError:
+            continue
+    said = json.dumps({"call": "all_reduce", "about": "x"})
+    head = {"__metadata__": {"m": said}}
+    head["b"] = {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    blob = struct.pack("<Q", len(text)) + text + b"x" * size
+    rest = (struct.pack("<Q", len(blob)) + blob) * count
+    while rest:
+        rest = rest[os.write(fd, rest):]
+    time.sleep(60)
+"""
+
+
+def test_collectives_in_advance_end_at_once(start: Starter) -> None:
+    transport = WorkerTransport(start, Sources({"attention.py": IN_ADVANCE}), LIMITS)
+    began = time.monotonic()
+    with pytest.raises(WorkerLost):
+        ranks(transport, 4).call("attention.in_advance", 3000, 20_000).settle()
+    assert time.monotonic() - began < 3 * LIMITS.wall_seconds
+    transport.renew()
+
+
+def test_messages_that_keep_coming_end_with_the_time(
+    transport: WorkerTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = transport._begin()
+    assert isinstance(link, ForkedLink)
+    monkeypatch.setattr(link, "_message", lambda: b"one more")
+    link.start(Budget(1, 0.05))
+    assert link.finish() == b"one more"
+    time.sleep(0.06)
+    with pytest.raises(WorkerLost, match=r"0\.05") as caught:
+        link.finish()
+    assert (caught.value.timed_out, caught.value.clock) == (True, "wall")
+    link.close()

@@ -54,6 +54,15 @@ def test_what_is_no_line_of_the_hand_in_is_left_out(told: str) -> None:
     assert stacks.frames(TOLD * 9, {"attention.py": "(" * 9999}, {}) == ()
 
 
+def test_a_stack_that_a_hand_in_makes_up_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    monkeypatch.setattr(stacks, "_loop_of", lambda text, line: parsed.append(line) or line)
+    made_up = '  File "attention.py", line 99999 in f\n' * 3000 + TOLD * 3000
+    stacks.frames(made_up, {"attention.py": TEXT}, {})
+    stacks.frames(TOLD * 3000, {"attention.py": TEXT}, {})
+    assert parsed == [6]
+
+
 def test_a_long_text_is_not_parsed_to_find_a_loop() -> None:
     """Quadratic for the parser of some Pythons; the file need not even be the one that loops."""
     text = "while True:\n    pass\nf'" + "{x}" * 330_000 + "'\n"

@@ -1,0 +1,73 @@
+"""What stands in a worker before student code runs: what its own lab gives, and no answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from autograder.course import labfile
+from autograder.course.labfile import ROOT
+from autograder.course.records import Lab
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options
+from tests import hand_ins
+
+LABS = [labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml"))]
+# In a process of its own for every lab: what given modules import, they import for student code.
+LOADED = """
+import importlib, json, os, sys
+import torch
+def loaded(names):
+    reading, writing = os.pipe()
+    if not os.fork():
+        for name in names:
+            importlib.import_module(name)
+        found = sorted(name for name in sys.modules if name.startswith("labs.given."))
+        os.write(writing, json.dumps(found).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as stream:
+        return json.load(stream)
+print(json.dumps([loaded(names) for names in json.loads(sys.argv[1])]))
+"""
+
+
+def test_given_modules_import_only_what_their_lab_gives() -> None:
+    asked = json.dumps([lab.preloaded for lab in LABS])
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, asked], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = dict(zip(LABS, json.loads(done.stdout), strict=True))
+    assert {lab.name: set(found) - set(lab.given) for lab, found in loaded.items()} == {
+        lab.name: set() for lab in LABS
+    }
+    assert any(loaded.values())
+
+
+# Any class of a module that this process has, however it is found: by the tables that Python keeps.
+FINDS = """
+import torch
+def classes(top):
+    for one in getattr(top, "__sub" + "classes__")():
+        yield one
+        yield from classes(one)
+found = {one.__module__ for one in classes(torch.nn.Module)}
+own = sorted(name for name in found if name.split(".")[0] in ("labs", "solutions", "rehearsal"))
+raise RuntimeError("found: " + " ".join(own))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+@pytest.mark.parametrize("lab", [lab for lab in LABS if lab.name.startswith(("lab1", "lab5"))])
+def test_no_class_of_another_lab_can_be_found(lab: Lab) -> None:
+    with Engine(lab, Options()) as engine:
+        engine.wait_ready()
+        files = dict.fromkeys(lab.files, FINDS)
+        record = hand_ins.grade(engine, hand_ins.hand_in("thief", files))["thief"]
+    messages = [str(result.message) for result in record.results]
+    told = [text.partition("found: ")[2].split("'")[0] for text in messages if "found: " in text]
+    assert told
+    assert {name for one in told for name in one.split()} <= {"rehearsal", *lab.given}
