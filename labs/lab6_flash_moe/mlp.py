@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub ce5cd7de5067): fill in the TODOs.
+# Generated from the course's sources (stub d5eaf565ee0a): fill in the TODOs.
 """Lab 6, part 2: a sparse mixture of experts, of which every token uses only a few.
 
 Fill in every TODO. Parameters have the names of transformers 5 and later, so its weights load
@@ -111,7 +111,7 @@ def load_balancing_loss(
     top_k: int,
     attention_mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Loss that is least where all experts are used alike (Fedus et al. 2021, eq. 4 to 6).
+    """Loss that pulls towards equal use of all experts (Fedus et al. 2021, eq. 4 to 6).
 
     ``num_experts`` times the sum over experts of the product of two means: the share of tokens
     that have the expert among their ``top_k``, and the probability that the router gives to it.

@@ -134,7 +134,7 @@ def load_balancing_loss(
     top_k: int,
     attention_mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Loss that is least where all experts are used alike (Fedus et al. 2021, eq. 4 to 6).
+    """Loss that pulls towards equal use of all experts (Fedus et al. 2021, eq. 4 to 6).
 
     ``num_experts`` times the sum over experts of the product of two means: the share of tokens
     that have the expert among their ``top_k``, and the probability that the router gives to it.

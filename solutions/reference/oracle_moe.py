@@ -116,7 +116,7 @@ def sparse_moe(weights: Weights, x: Tensor, top_k: int, *, norm: bool) -> tuple[
 def load_balancing_loss(
     router_logits: Sequence[Tensor], top_k: int, mask: Tensor | None = None
 ) -> Tensor:
-    """Loss that is least where all experts get equally many tokens (Fedus et al. 2021).
+    """Loss that pulls towards equally many tokens for all experts (Fedus et al. 2021).
 
     Args:
         router_logits: per layer ``[B * T, experts]``.

@@ -39,7 +39,7 @@ def test_loss_runs(student: Student, case: Case) -> None:
         If all experts are used equally, it is top_k.
         所有专家使用均衡时，损失等于 top_k。
 
-    test_loss_parity: loss_one_layer
+    test_loss_parity: loss_one_layer loss_unused
         On one layer it equals that of Hugging Face.
         对单层，与 Hugging Face 一致。
 

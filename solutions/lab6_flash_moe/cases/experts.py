@@ -103,7 +103,9 @@ def experts_sum(draw: Draw) -> Draft:
 
 @recipe(public=2)
 def experts_core(draw: Draw) -> Draft:
-    (hidden, inner, experts, top_k, batch, tokens), about = described(draw)
+    """All experts but one for every token, as many as eight."""
+    en, zh = "each token leaves one out: ", "每个 token 只有一个专家未选："
+    (hidden, inner, experts, top_k, batch, tokens), about = described(draw, en, zh, all_but=1)
     rows = batch * tokens
     chosen = _chosen(draw, rows, experts, top_k, experts)
     shares = draw.uniform(rows, top_k, low=0.1, high=1.0)
@@ -153,7 +155,7 @@ def experts_cost(draw: Draw) -> Draft:
 def _block(draw: Draw, en: str, zh: str, *, norm: bool, **options: Any) -> Draft:
     (hidden, inner, experts, top_k, batch, tokens), about = described(draw, en, zh)
     dtype = getattr(torch, options.get("dtype", "float32"))
-    weights = {"gate.weight": gate_of(draw, experts, hidden)}
+    weights = {"gate.weight": gate_of(draw, experts, hidden, spread=2.2)}
     own = _weights(draw, hidden, inner, experts)
     weights |= {f"experts.{name}": weight for name, weight in own.items()}
     weights = {name: weight.to(dtype) for name, weight in weights.items()}

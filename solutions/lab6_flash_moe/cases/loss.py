@@ -20,13 +20,18 @@ def _logits(draw: Draw, rows: int, experts: int) -> torch.Tensor:
     return torch.where((ordered > 0.05)[:, None], made, steps)
 
 
-def _drafted(draw: Draw, en: str, zh: str, *, layers: int = 1, masked: bool = False) -> Draft:
+def _drafted(
+    draw: Draw, en: str, zh: str, *, layers: int = 1, masked: bool = False, unused: bool = False
+) -> Draft:
     _, _, experts, top_k, batch, tokens = draw.pick(SIZES)
     about = Text(
         f"{en}{layers} x {batch * tokens} tokens, {top_k} of {experts} experts",
         f"{zh}{layers} x {batch * tokens} 个 token，{experts} 个专家中选 {top_k} 个",
     )
     found = [_logits(draw, batch * tokens, experts) for _ in range(layers)]
+    if unused:
+        for logits in found:
+            logits[:, -1] -= 9
     tensors = {f"b.{number:03}": logits for number, logits in enumerate(found)}
     mask = None
     if masked:
@@ -58,6 +63,11 @@ def loss_balanced(draw: Draw) -> Draft:
 @recipe()
 def loss_one_layer(draw: Draw) -> Draft:
     return _drafted(draw, "", "")
+
+
+@recipe()
+def loss_unused(draw: Draw) -> Draft:
+    return _drafted(draw, "nobody has the last expert: ", "没有 token 选最后一个专家：", unused=True)
 
 
 @recipe()

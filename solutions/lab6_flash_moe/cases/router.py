@@ -16,8 +16,9 @@ SIZES = (
     (24, 16, 7, 3, 4, 5),
     (32, 8, 9, 4, 2, 7),
     (16, 24, 8, 3, 5, 4),
-    (40, 16, 6, 4, 3, 5),
+    (40, 16, 10, 4, 3, 5),
 )
+FAR = 3.0  # tokens reach far beyond 4, and logits do not
 LEAD = 0.02  # between the logits of the last expert chosen and the first that is not
 TRIES = 200
 
@@ -27,25 +28,29 @@ def routed(
 ) -> torch.Tensor:
     """Tokens ``[rows, hidden]`` in the dtype of ``weight``, none with a tie at any place up to
     the ``top_k``-th."""
-    x = draw.normal(rows, weight.shape[1]).to(weight.dtype)
+    hidden = weight.shape[1]
+    x = draw.normal(rows, hidden, scale=FAR).to(weight.dtype)
     for _ in range(TRIES):
         ordered = (x.double() @ weight.double().T).sort(-1, descending=True).values
         unsure = (ordered[:, :top_k] - ordered[:, 1 : top_k + 1]).amin(-1) < lead
         if not unsure.any():
             return x
-        x[unsure] = draw.normal(int(unsure.sum()), weight.shape[1]).to(weight.dtype)
+        x[unsure] = draw.normal(int(unsure.sum()), hidden, scale=FAR).to(weight.dtype)
     raise ValueError("no tokens without ties were found; lower the lead")
 
 
-def gate_of(draw: Draw, experts: int, hidden: int) -> torch.Tensor:
+def gate_of(draw: Draw, experts: int, hidden: int, spread: float = 1.3) -> torch.Tensor:
     """A router's weight whose probabilities are neither flat nor all in one place."""
-    return draw.normal(experts, hidden, scale=1.3 * hidden**-0.5)
+    return draw.normal(experts, hidden, scale=spread / FAR * hidden**-0.5)
 
 
-def described(draw: Draw, en: str = "", zh: str = "") -> tuple[tuple[int, ...], Text]:
-    """Sizes, and a case in words."""
-    sizes = draw.pick(SIZES)
-    hidden, inner, experts, top_k, *_ = sizes
+def described(
+    draw: Draw, en: str = "", zh: str = "", all_but: int = 0
+) -> tuple[tuple[int, ...], Text]:
+    """Sizes, and a case in words; with ``all_but`` a token has all experts but so many."""
+    hidden, inner, experts, top_k, *length = draw.pick(SIZES)
+    top_k = experts - all_but if all_but else top_k
+    sizes = hidden, inner, experts, top_k, *length
     about = Text(
         f"{en}hidden {hidden}, intermediate {inner}, {top_k} of {experts} experts",
         f"{zh}hidden {hidden}，intermediate {inner}，{experts} 个专家中选 {top_k} 个",
