@@ -110,12 +110,16 @@ def written_alone(student: Student) -> tuple[list[int], list[int], list[int]] | 
 
     own = appended(student, table, 6)
     copy = appended(student, fork_of(student, table), 1)
-    if not isinstance(own, list) or len(own) != 2 or not isinstance(copy, list) or len(copy) != 2:
+    if not _two(own) or not _two(copy):
         return None
     owners = first(student, lambda: student.call(pool, own[1], method="references"))
     after = appended(student, table, 1)
-    alone = owners == 1 and isinstance(after, list) and len(after) == 2
-    return (own, copy, after) if alone else None
+    return (own, copy, after) if owners == 1 and _two(after) else None
+
+
+def _two(blocks: Any) -> bool:
+    both = isinstance(blocks, list) and len(blocks) == 2
+    return both and all(isinstance(block, int) for block in blocks)
 
 
 def read_places(student: Student, context: int, table: Sequence[int] = (2, 0)) -> Array | None:
@@ -238,10 +242,13 @@ def first_known(student: Student) -> dict[int, int]:
         told = driven(student, (6, 3, 4, 2), [[0, [5, 6, 7, 8, 9, 5, 4, 3], 5, 0, 0]])
     if not isinstance(told, dict):
         return {}
-    arrays = [told.get(name) for name in ("tokens", "fills", "filled")]
-    if any(not isinstance(one, Tensor) for one in arrays):
+    arrays = [told.get(name) for name in ("works", "tokens", "fills", "filled")]
+    lists = [one.array.tolist() for one in arrays if isinstance(one, Tensor)]
+    if len(lists) < len(arrays):
         return {}
-    text, fills, filled = ([*one.array.tolist()] for one in arrays if isinstance(one, Tensor))
+    works, text, fills, filled = lists
+    if [work[3] for work in works] != [4, 4, 1, 1, 1, 1]:
+        return {}
     known: dict[int, int] = {}
     for step, _, count in fills:
         if filled[:count] != text[:count] or count % 3:
