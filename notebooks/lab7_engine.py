@@ -96,7 +96,7 @@ with your_code("lab7") as mine:
 # 11. Their blocks are in no order. Values are labels (row $j$ of the identity), so the output is
 # the table of attention weights. Guess how many keys each of the queries sees.
 #
-# 一次调用处理三个序列：6 个 token 的完整提示、9 个 token 中的最后 4 个、11 个 token 之后的一个。
+# 一次调用处理三条序列：6 个 token 的完整提示、9 个 token 中的最后 4 个、11 个 token 之后的一个。
 # 它们的块次序混乱。值是标签（单位矩阵的第 $j$ 行），输出就是注意力权重表。
 # 猜一猜，每个查询能看到几个键？
 

@@ -6,16 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from autograder.checks.expect import (
-    Literal,
-    Result,
-    Student,
-    Tensor,
-    answers,
-    behaviour,
-    cases,
-    config,
-)
+from autograder.checks.expect import Literal, Student, Tensor, answers, behaviour, cases, config
 from autograder.checks.experiments import is_beside
 from autograder.reference.cases import Case
 from labs.lab7_engine.checks.experiments import (
@@ -23,39 +14,40 @@ from labs.lab7_engine.checks.experiments import (
     attended,
     bfloat16,
     blocks_for,
+    first_known,
     forked,
+    heard,
     in_bfloat16,
     layer_of,
+    mlp_of,
     near,
+    paged_of,
     places,
+    played,
     pool_of_six,
+    raises_when_found,
     read_places,
     scales_of,
     scheduled,
+    served,
     speculated,
+    stays_below,
     stopped_text,
     stored_values,
+    story,
+    turned,
+    written_alone,
 )
 from labs.lab7_engine.checks.serving import GIVEN, as_array, own_cache, plain_cache, scheduler_of
 
 POOL, TABLE, PAGED = "lab7.block_pool", "lab7.block_table", "lab7.paged_attention"
 ATTENTION, CHANNEL, LINEAR = "lab7.attention", "lab7.per_channel", "lab7.quantized_linear"
 GROUPS, GROUPED, MLP = "lab7.groups", "lab7.group_linear", "lab7.mlp"
-SCHEDULER, ENGINE = "lab7.scheduler", "lab7.engine"
+CACHE, SCHEDULER, ENGINE = "lab7.prefix_cache", "lab7.scheduler", "lab7.engine"
 ACCEPT, SPECULATION = "lab7.accept", "lab7.speculation"
 EIGHT, FOUR = "mlp.QuantizedLinear", "mlp.GroupQuantizedLinear"
 X = np.array([[1.0, 2.0, 3.0, 4.0], [-2.0, 1.0, 0.5, 3.0]], np.float32)
 AT = (3, 5)
-
-
-def _paged(student: Student, case: Case) -> Result:
-    names = ("q", "k", "v", "tables", "contexts", "cu")
-    return student.call("attention.paged_attention", *(case[name] for name in names))
-
-
-def _mlp(student: Student, case: Case) -> Result:
-    sizes = *case["sizes"], case["group"], case["block"]
-    return student.new("mlp.Qwen3MLP", *sizes, weights=case.weights)(case["x"])
 
 
 # What a call gives that ends without a return, or with more than it should.
@@ -65,7 +57,7 @@ def _mlp(student: Student, case: Case) -> Result:
 @cases("paged_core")
 def behaves_tuple_of_paged(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _paged(student, case))
+    return is_beside(student, case, lambda: paged_of(student, case))
 
 
 @behaviour("tuple_returned", LINEAR)
@@ -86,7 +78,7 @@ def behaves_tuple_of_grouped(student: Student, case: Case) -> bool:
 @cases("mlp_eight")
 def behaves_tuple_of_mlp(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _mlp(student, case))
+    return is_beside(student, case, lambda: mlp_of(student, case))
 
 
 @behaviour("nothing_returned", POOL)
@@ -102,7 +94,7 @@ def behaves_silent_pool(student: Student, case: Case) -> bool:
 @cases("paged_core")
 def behaves_silent_paged(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _paged(student, case))
+    return None in answers(student, lambda: paged_of(student, case))
 
 
 @behaviour("nothing_returned", ATTENTION)
@@ -149,7 +141,7 @@ def behaves_silent_grouped(student: Student, case: Case) -> bool:
 @cases("mlp_eight")
 def behaves_silent_mlp(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _mlp(student, case))
+    return None in answers(student, lambda: mlp_of(student, case))
 
 
 @behaviour("nothing_returned", "lab7.weight_bytes")
@@ -162,7 +154,7 @@ def behaves_silent_bytes(student: Student, case: Case) -> bool:
     return None in answers(student, *calls)
 
 
-@behaviour("nothing_returned", "lab7.prefix_cache")
+@behaviour("nothing_returned", CACHE)
 @cases("cache_runs")
 def behaves_silent_cache(student: Student, case: Case) -> bool:
     """Blocks are asked for, or looked for, and None comes."""
@@ -225,6 +217,14 @@ def behaves_no_copy(student: Student, case: Case) -> bool:
     return found is not None and found[0] == found[1] and found[2] == 2
 
 
+@behaviour("cow_even_alone", TABLE)
+@cases("fork_child")
+def behaves_needless_copy(student: Student, case: Case) -> bool:
+    """After its fork has copied the last block, a table copies it as well, and owns it alone."""
+    own, fork, after = written_alone(student) or ([], [], [])
+    return own[:1] == fork[:1] == after[:1] != [] and len({own[1], fork[1], after[1]}) == 3
+
+
 @behaviour("cow_old_block_kept", TABLE)
 @cases("fork_child")
 def behaves_kept_block(student: Student, case: Case) -> bool:
@@ -270,15 +270,20 @@ def behaves_sorted_blocks(student: Student, case: Case) -> bool:
     return right and near(read_places(student, 6), places((0, 4), (2, 2)), 1e-3)
 
 
+@behaviour("paged_block_zero_skipped", PAGED)
+@cases("paged_core")
+def behaves_skipped_zero(student: Student, case: Case) -> bool:
+    """Blocks 2 and 1 are read whole; of blocks 2 and 0, only block 2, if that does not raise."""
+    right = near(read_places(student, 8, (2, 1)), places((2, 4), (1, 4)), 1e-3)
+    skipped = read_places(student, 8)
+    return right and (skipped is None or near(skipped, places((2, 4)), 1e-3))
+
+
 @behaviour("attention_values_rotated", ATTENTION)
 @cases("attention_token")
 def behaves_rotated_values(student: Student, case: Case) -> bool:
     """Values lie in the pool as their positions turn them."""
-    angles = np.array(AT)[:, None] * np.array([1.0, 0.1])
-    cos, sin = np.cos(angles), np.sin(angles)
-    left, right = X[:, :2], X[:, 2:]
-    turned = np.concatenate((left * cos - right * sin, right * cos + left * sin), axis=1)
-    return near(stored_values(student, X, AT), turned, 1e-3)
+    return near(stored_values(student, X, AT), turned(X, AT), 1e-3)
 
 
 # Scales of a few numbers.
@@ -326,6 +331,42 @@ def behaves_narrow_groups(student: Student, case: Case) -> bool:
     return right and near(scales_of(student, in_bfloat16(ONE_SIGN), 4), bfloat16(want))
 
 
+# Blocks that are found again.
+
+ONE, OTHER = [1, 2, 3, 4, 9], [5, 6, 7, 8, 9]
+
+
+@behaviour("prefix_of_the_block_alone", CACHE)
+@cases("cache_before")
+def behaves_lonely_block(student: Student, case: Case) -> bool:
+    """Behind a known beginning, a block of another text is found, and none of no text."""
+    asked = (ONE, [5, 6, 3, 4, 9], [5, 6, 4, 3, 9])
+    found = [("match", f"{at}", text) for at, text in enumerate(asked)]
+    said = played(student, 8, *served("a", ONE), *served("b", OTHER), *found)
+    return [len(blocks) for blocks in said[-3:]] == [2, 2, 1]
+
+
+@behaviour("prefix_second_block_known_instead", CACHE)
+@cases("cache_twice")
+def behaves_second_block(student: Student, case: Case) -> bool:
+    """Of two that store the same text, the second one's blocks are found; of one text, its own."""
+    stored = [line for name in "ab" for line in served(name, ONE, keep=True)]
+    twice = played(student, 8, *stored[:2], *stored[3:5], stored[2], stored[5], ("match", "c", ONE))
+    once = played(student, 8, *stored[:3], ("match", "c", ONE))
+    right = bool(once) and once[-1] == once[1][:2]
+    return right and bool(twice) and twice[-1] == twice[3][:2]
+
+
+@behaviour("evict_in_one_line", CACHE)
+@cases("cache_unknown")
+def behaves_one_line(student: Student, case: Case) -> bool:
+    """Unknown blocks are taken before a known one, but no more once they came back after it."""
+    take = [*served("a", ONE[:3]), ("allocate", "x", 3)]
+    again, ask = [("release", "x", None), ("allocate", "y", 3)], ("match", "b", ONE)
+    said = [*played(student, 4, *take, ask)[-2:], *played(student, 4, *take, *again, ask)[-2:]]
+    return [len(blocks) for blocks in said] == [3, 1, 3, 0]
+
+
 # The engine: who goes back, who waits, what a text ends with.
 
 
@@ -348,12 +389,69 @@ def behaves_waits_for_budget(student: Student, case: Case) -> bool:
     return long.get(0) == {0: 4} and long.get(1) == {0: 1, 1: 5}
 
 
+@behaviour("schedule_passed_in_line", SCHEDULER)
+@cases("schedule_room")
+def behaves_passed(student: Student, case: Case) -> bool:
+    """All three come in if they fit; where the second does not, the third does."""
+    fits, lacks = (story(student, (blocks, 2, 20, 4), 6, 5, 2)[:1] for blocks in (9, 5))
+    return fits == ["0:6! 1:5! 2:2!"] and lacks == ["0:6! 2:2!"]
+
+
+@behaviour("schedule_prompts_first", SCHEDULER)
+@cases("schedule_decodes")
+def behaves_prompts_first(student: Student, case: Case) -> bool:
+    """A chunk takes the whole budget, and a token of another what the last chunk leaves."""
+    return story(student, (20, 4, 4, 3), 2, 8)[:3] == ["0:2! 1:2", "1:4", "0:1! 1:2!"]
+
+
+# Two grow until the younger goes back, which then is computed again in chunks of two.
+TIGHT = (5, 2, 2, 2), 3, 3
+UNTIL = ["0:2", "0:1! 1:1", "0:1! 1:1", "0:1! 1:1!", "0:1! 1:1!", "0:1!", "1:2"]
+
+
+@behaviour("schedule_decodes_by_made", SCHEDULER)
+@cases("schedule_back")
+def behaves_one_by_one(student: Student, case: Case) -> bool:
+    """Right until somebody has come in again; then its old text goes on token by token."""
+    return story(student, *TIGHT)[:10] == [*UNTIL, "1:1", "1:1", "1:1!"]
+
+
+@behaviour("schedule_samples_by_prompt", SCHEDULER)
+@cases("schedule_back")
+def behaves_early_sample(student: Student, case: Case) -> bool:
+    """Right until somebody has come in again; then a token follows in the middle of its text."""
+    return story(student, *TIGHT)[:8] == [*UNTIL, "1:2!"]
+
+
+@behaviour("schedule_known_too_early", SCHEDULER)
+@cases("schedule_fills")
+def behaves_early_known(student: Student, case: Case) -> bool:
+    """Chunks, or new tokens, or both are made known a step before they are computed."""
+    known = first_known(student)  # 3: 0, 6: 1, 9: 2, 12: 5 is right
+    early = ({6: 0}, {9: 1, 12: 4}, {6: 0, 9: 1, 12: 4})
+    return known in [{3: 0, 6: 1, 9: 2, 12: 5, **one} for one in early]
+
+
+@behaviour("schedule_available_before_match", SCHEDULER)
+@cases("schedule_pressed")
+def behaves_late_match(student: Student, case: Case) -> bool:
+    """OutOfBlocks comes where all blocks that are left are found, not where none is."""
+    return raises_when_found(student)
+
+
 @behaviour("stop_word_shown", ENGINE)
 @cases("engine_stops")
 def behaves_shown_stop_word(student: Student, case: Case) -> bool:
     """The scheduler hears that abc stops at b, and the text goes on to b or beyond."""
     plain, stopped = stopped_text(student, "z"), stopped_text(student, "b")
     return plain == ("abc", False) and stopped in {("ab", True), ("abc", True)}
+
+
+@behaviour("stop_shortest_end_held", ENGINE)
+@cases("engine_stops")
+def behaves_short_hold(student: Student, case: Case) -> bool:
+    """Of cab, two letters wait for abd; of aa, only one waits for aab."""
+    return (heard(student, "cab", "abd"), heard(student, "aa", "aab")) == ("c\nabcab", "a\naaa")
 
 
 # Speculation: the rule, token by token.
@@ -365,13 +463,7 @@ HALVES = [[0.5, 0.5]]
 @cases("accept_shares")
 def behaves_inverted_ratio(student: Student, case: Case) -> bool:
     """What the target likes half as much always stays; what it likes more does not."""
-    for token, ratio in ((0, 2.0), (1, 2 / 3)):
-        for uniform in (0.1, 0.4, 0.6, 0.8, 0.95):
-            p = [[0.25, 0.75], [0.5, 0.5]]
-            made = accepted(student, [token], HALVES, p, [uniform, 0.3])
-            if made is None or (len(made) == 2 and made[0] == token) != (uniform < ratio):
-                return False
-    return True
+    return stays_below(student, {0: 2.0, 1: 2 / 3}, HALVES, [[0.25, 0.75], [0.5, 0.5]])
 
 
 @behaviour("accept_residual_of_another_row", ACCEPT)
@@ -390,3 +482,19 @@ def behaves_residual_of_another_row(student: Student, case: Case) -> bool:
 def behaves_early_rows(student: Student, case: Case) -> bool:
     """What follows the last token but one comes in place of the first guess."""
     return [speculated(student, text) for text in ([2, 7, 4, 1], [6, 0, 3, 5])] == [[5], [4]]
+
+
+@behaviour("accept_counts_all_that_pass", ACCEPT)
+@cases("accept_chain")
+def behaves_counted_passes(student: Student, case: Case) -> bool:
+    """The first of two does not stay, and the second row's residual comes behind one of them."""
+    q, p = [[0.5, 0.5, 0, 0]] * 2, [[0.1, 0.5, 0.4, 0], [0, 0.5, 0, 0.5], [0, 1, 0, 0]]
+    both, late = (accepted(student, [0, 1], q, p, [one, 0.1, 0.5]) for one in (0.1, 0.5))
+    return both == [0, 1, 1] and late in ([0, 3], [1, 3])
+
+
+@behaviour("propose_target_row_late", SPECULATION)
+@cases("speculate_greedy")
+def behaves_late_rows(student: Student, case: Case) -> bool:
+    """What follows the first guess comes in its place."""
+    return [speculated(student, text) for text in ([2, 7, 4, 1], [6, 0, 3, 5])] == [[3], [7]]

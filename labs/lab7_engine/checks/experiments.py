@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.checks.expect import Case, Handle, Literal, Result, Student, Tensor, answers
+from autograder.checks.expect import (
+    Case,
+    Handle,
+    Literal,
+    Result,
+    Student,
+    StudentError,
+    Tensor,
+    answers,
+)
 from labs.lab7_engine.checks.paged import fork_of, table_of
 from labs.lab7_engine.checks.serving import GIVEN
 
@@ -50,21 +60,20 @@ def pool_of_six(student: Student) -> Handle:
     return student.new("attention.BlockPool", 6, ROWS, 1, 2)
 
 
-def stored(student: Student, table: Handle, count: int) -> None:
-    """Append so many tokens; nothing runs yet."""
-    tokens = Tensor.of(np.ones((count, 1, 2), np.float32))
-    student.call(table, tokens, tokens, method="append")
+def appended(student: Student, table: Handle, count: int) -> Any:
+    """The blocks of a table after so many tokens more."""
+
+    def call() -> Result:
+        tokens = Tensor.of(np.ones((count, 1, 2), np.float32))
+        student.call(table, tokens, tokens, method="append")
+        return student.get(table, "blocks")
+
+    return first(student, call)
 
 
 def blocks_for(student: Student, count: int) -> int | None:
     """How many blocks a new table lists for so many tokens."""
-
-    def call() -> Result:
-        table = table_of(student, pool_of_six(student))
-        stored(student, table, count)
-        return student.get(table, "blocks")
-
-    blocks = first(student, call)
+    blocks = appended(student, table_of(student, pool_of_six(student)), count)
     return len(blocks) if isinstance(blocks, (list, tuple)) else None
 
 
@@ -75,12 +84,7 @@ def forked(student: Student, count: int) -> tuple[list[int], list[int], int] | N
     """
     pool = pool_of_six(student)
     table = table_of(student, pool)
-
-    def begin() -> Result:
-        stored(student, table, count)
-        return student.get(table, "blocks")
-
-    own = first(student, begin)
+    own = appended(student, table, count)
     if not isinstance(own, list) or len(own) != 1:
         return None
     fork = fork_of(student, table)
@@ -88,24 +92,42 @@ def forked(student: Student, count: int) -> tuple[list[int], list[int], int] | N
     shared = first(student, lambda: student.call(pool, own[-1], method="references"))
     if same != own or shared != 2:
         return None
-
-    def go_on() -> Result:
-        stored(student, fork, 1)
-        return student.get(fork, "blocks")
-
-    after = first(student, go_on)
+    after = appended(student, fork, 1)
     owners = first(student, lambda: student.call(pool, own[-1], method="references"))
     if not isinstance(after, list) or not isinstance(owners, int):
         return None
     return own, after, owners
 
 
-def read_places(student: Student, context: int) -> Array | None:
+def written_alone(student: Student) -> tuple[list[int], list[int], list[int]] | None:
+    """Two blocks are forked, the fork writes into the second, then the table that was forked does.
+
+    Gives the blocks of the table before, those of the fork, and those of the table at the end; none
+    if it has not owned its second block alone in between.
+    """
+    pool = pool_of_six(student)
+    table = table_of(student, pool)
+
+    own = appended(student, table, 6)
+    copy = appended(student, fork_of(student, table), 1)
+    if not _two(own) or not _two(copy):
+        return None
+    owners = first(student, lambda: student.call(pool, own[1], method="references"))
+    after = appended(student, table, 1)
+    return (own, copy, after) if owners == 1 and _two(after) else None
+
+
+def _two(blocks: Any) -> bool:
+    both = isinstance(blocks, list) and len(blocks) == 2
+    return both and all(isinstance(block, int) for block in blocks)
+
+
+def read_places(student: Student, context: int, table: Sequence[int] = (2, 0)) -> Array | None:
     """What each of 12 places counts for one query whose table is block 2, then block 0."""
     q = np.zeros((1, 1, 12), np.float32)
     keys = np.zeros((3, ROWS, 1, 12), np.float32)
     values = np.eye(12, dtype=np.float32).reshape(3, ROWS, 1, 12)
-    whole = (np.array(rows, np.int64) for rows in ([[2, 0, -1]], [context], [0, 1]))
+    whole = (np.array(rows, np.int64) for rows in ([[*table, -1]], [context], [0, 1]))
     given = [Tensor.of(array) for array in (q, keys, values, *whole)]
     got = first(student, lambda: student.call("attention.paged_attention", *given))
     if not isinstance(got, Tensor) or got.shape != q.shape:
@@ -145,6 +167,14 @@ def stored_values(student: Student, x: NDArray[np.float32], at: Sequence[int]) -
     return got.array[0, : len(x), 0] if fits else None
 
 
+def turned(x: NDArray[np.float32], at: Sequence[int]) -> Array:
+    """Four numbers a token, rotated as keys of positions are with a base of 100."""
+    angles = np.array(at)[:, None] * np.array([1.0, 0.1])
+    cos, sin = np.cos(angles), np.sin(angles)
+    left, right = x[:, :2], x[:, 2:]
+    return np.concatenate((left * cos - right * sin, right * cos + left * sin), axis=1)
+
+
 def scales_of(student: Student, weight: Tensor, *group: int) -> Any:
     """The scales of rows, or of groups of so many numbers, in float64."""
     path = "mlp.quantize_groups" if group else "mlp.quantize_per_channel"
@@ -154,28 +184,124 @@ def scales_of(student: Student, weight: Tensor, *group: int) -> Any:
     return made[1].array.astype(np.float64) if isinstance(made[1], Tensor) else None
 
 
-def scheduled(
-    student: Student, sizes: tuple[int, int, int, int], *prompts: int
-) -> dict[int, dict[int, int]] | None:
-    """By step, how many tokens of each request are computed; all arrive at once.
+def driven(student: Student, sizes: Sequence[int], rows: Any, *, own: bool = False) -> Any:
+    """What ``drive`` tells of requests, served to their end.
 
     Args:
         student: whose scheduler it is.
         sizes: blocks, tokens in a block, budget, requests at a time.
-        prompts: lengths; each request asks for five new tokens.
+        rows: requests, as ``drive`` takes them.
+        own: on the student's own cache, not on the stand-in.
     """
     blocks, size, budget, most = sizes
-    cache = student.new(f"{GIVEN}.PlainCache", blocks, size)
+    cache = student.new("engine.PrefixCache" if own else f"{GIVEN}.PlainCache", blocks, size)
     scheduler = student.new("engine.Scheduler", cache, budget, most)
+    return student.call(f"{GIVEN}.drive", scheduler, cache, Literal(rows)).value
+
+
+def works_of(student: Student, sizes: Sequence[int], *prompts: int) -> list[list[int]] | None:
+    """Works as ``drive`` lists them; prompts of such lengths, each with five new tokens to make."""
     rows = [[i, [5 + i] * length, 5, 0, 0] for i, length in enumerate(prompts)]
-    told = first(student, lambda: student.call(f"{GIVEN}.drive", scheduler, cache, Literal(rows)))
+    told = None
+    with suppress(StudentError):
+        told = driven(student, sizes, rows)
     works = told.get("works") if isinstance(told, dict) else None
-    if not isinstance(works, Tensor) or works.array.ndim != 2:
+    if not isinstance(works, Tensor) or works.array.ndim != 2 or works.array.shape[1] != 7:
+        return None
+    return [[int(number) for number in row] for row in works.array.tolist()]
+
+
+def scheduled(
+    student: Student, sizes: Sequence[int], *prompts: int
+) -> dict[int, dict[int, int]] | None:
+    """By step, how many tokens of each request are computed; all arrive at once."""
+    works = works_of(student, sizes, *prompts)
+    if works is None:
         return None
     found: dict[int, dict[int, int]] = {}
-    for step, request, _, tokens, *_ in works.array.tolist():
-        found.setdefault(int(step), {})[int(request)] = int(tokens)
+    for step, request, _, tokens, *_ in works:
+        found.setdefault(step, {})[request] = tokens
     return found
+
+
+def story(student: Student, sizes: Sequence[int], *prompts: int) -> list[str]:
+    """The same, a line for each step: in ``0:1! 1:3`` 0 gets a token, and a sample, 1 gets 3."""
+    lines: dict[int, list[str]] = {}
+    for step, request, _, tokens, _, sample, _ in works_of(student, sizes, *prompts) or ():
+        lines.setdefault(step, []).append(f"{request}:{tokens}{'!' if sample else ''}")
+    return [" ".join(lines[step]) for step in sorted(lines)]
+
+
+def first_known(student: Student) -> dict[int, int]:
+    """In which step each beginning of a text, of so many tokens, is made known; none if not right.
+
+    A prompt of 8 tokens and 5 new ones, in blocks of 3 and chunks of 4.
+    """
+    told = None
+    with suppress(StudentError):
+        told = driven(student, (6, 3, 4, 2), [[0, [5, 6, 7, 8, 9, 5, 4, 3], 5, 0, 0]])
+    if not isinstance(told, dict):
+        return {}
+    arrays = [told.get(name) for name in ("works", "tokens", "fills", "filled")]
+    lists = [one.array.tolist() for one in arrays if isinstance(one, Tensor)]
+    if len(lists) < len(arrays):
+        return {}
+    works, text, fills, filled = lists
+    if [work[3] for work in works] != [4, 4, 1, 1, 1, 1]:
+        return {}
+    known: dict[int, int] = {}
+    for step, _, count in fills:
+        if filled[:count] != text[:count] or count % 3:
+            return {}
+        known.setdefault(count, step)
+        del filled[:count]
+    return known
+
+
+def raises_when_found(student: Student) -> bool:
+    """Whether OutOfBlocks comes where a text finds all blocks that are left, and only there.
+
+    At its arrival, nobody owns two of five blocks: just those that hold its first four tokens.
+    """
+    earlier = [[1, [1, 2, 3, 4], 1, 0, 0], [2, [7, 7, 8, 8], 4, 1, 0]]
+    kinds = []
+    for beginning in (1, 9):
+        rows = [*earlier, [3, [beginning, *range(2, 9)], 1, 2, 0]]
+        try:
+            driven(student, (5, 2, 20, 3), rows, own=True)
+        except StudentError as error:
+            kinds.append(error.type)
+        else:
+            kinds.append("")
+    return kinds == ["OutOfBlocks", ""]
+
+
+def played(student: Student, blocks: int, *lines: Any) -> list[list[int]]:
+    """What a student's cache of so many blocks, of two tokens each, answers to a script's lines."""
+    cache = student.new("engine.PrefixCache", blocks, 2)
+    script = Literal([list(line) for line in lines])
+    said = first(student, lambda: student.call(f"{GIVEN}.play", cache, script))
+    return said if isinstance(said, list) and len(said) == len(lines) else []
+
+
+def served(name: str, text: Sequence[int], *, keep: bool = False) -> list[tuple[str, str, Any]]:
+    """Lines by which a text that nobody knows is stored, and given back."""
+    new = ("allocate", name, -(-len(text) // 2))
+    lines = [("match", name, [text[-1]]), new, ("fill", name, list(text))]
+    return lines if keep else [*lines, ("release", name, None)]
+
+
+def heard(student: Student, word: str, stop: str) -> str | None:
+    """The pieces, a line each, of a text that is a word twice, and does not stop."""
+    table = np.array([[0.0, 1.0]], np.float32)
+    model = student.new(f"{GIVEN}.PagedModel", Tensor.of(table), 1, ROWS)
+    script = [[0, [[0, 0, [0], [0], True]], []], [1, [[0, 1, [1], [0], True]], [0]]]
+    scheduler = student.new(f"{GIVEN}.ScriptedScheduler", Literal(script))
+    engine = student.new("engine.Engine", model, scheduler, ["x", word])
+    rows = Literal([[0, [0], 2, 0, [stop], 0.0, 0]])
+    told = first(student, lambda: student.call(f"{GIVEN}.heard", engine, model, rows))
+    pieces = told.get("pieces") if isinstance(told, dict) else None
+    return str(pieces.get("0")) if isinstance(pieces, dict) else None
 
 
 def stopped_text(student: Student, stop: str) -> tuple[str, bool] | None:
@@ -202,6 +328,16 @@ def accepted(
     return numbers(first(student, lambda: student.call("engine.accept", drafted, *given)))
 
 
+def stays_below(student: Student, ratios: Mapping[int, float], q: Any, p: Any) -> bool:
+    """Whether each token stays for just those uniforms that are below its ratio."""
+    for token, ratio in ratios.items():
+        for uniform in (0.1, 0.4, 0.6, 0.8, 0.95):
+            made = accepted(student, [token], q, p, [uniform, 0.3])
+            if made is None or (len(made) == 2 and made[0] == token) != (uniform < ratio):
+                return False
+    return True
+
+
 def numbers(value: Any) -> list[int] | None:
     """Whole numbers out of a tensor or a list; none where anything else came."""
     if isinstance(value, Tensor):
@@ -225,6 +361,18 @@ def speculated(student: Student, text: Sequence[int]) -> list[int] | None:
     uniforms = Tensor.of(np.full(5, 0.5))
     given = model, model, Literal(list(text)), 2, 0.0, uniforms
     return numbers(first(student, lambda: student.call("engine.speculative_step", *given)))
+
+
+def paged_of(student: Student, case: Case) -> Result:
+    """Paged attention of the case's tensors."""
+    names = ("q", "k", "v", "tables", "contexts", "cu")
+    return student.call("attention.paged_attention", *(case[name] for name in names))
+
+
+def mlp_of(student: Student, case: Case) -> Result:
+    """The MLP with the case's buffers, on its ``x``."""
+    sizes = *case["sizes"], case["group"], case["block"]
+    return student.new("mlp.Qwen3MLP", *sizes, weights=case.weights)(case["x"])
 
 
 def layer_of(student: Student, case: Case, path: str) -> Handle:

@@ -106,7 +106,7 @@ def test_table_full(student: Student, case: Case) -> None:
 def test_fork_no_room(student: Student, case: Case) -> None:
     """A copy that fits is not made if the tokens after it do not fit.
 
-    复制放得下、后面的 token 放不下时，也不复制：两个序列保持原样。
+    复制放得下、后面的 token 放不下时，也不复制：两条序列保持原样。
     """
     pool, table = _begun(student, case)
     fork = fork_of(student, table)

@@ -101,7 +101,7 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
         A block is free only when its last owner has given it back.
         只有最后一个所有者归还之后，块才无主。
 
-    test_cache_oldest: cache_oldest
+    test_cache_oldest: cache_oldest cache_unknown
         Unknown blocks are taken first, then those that nobody owned for the longest time.
         先取内容未知的块，再取无主时间最长的块。
 
@@ -114,8 +114,8 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
         重新写入的块不再代表旧的文本。
 
     test_cache_twice: cache_twice
-        A text that two requests computed can be found as long as one block holds it.
-        两个请求都算过的文本，只要还有一个块存有它，就仍能找到。
+        A text that two requests computed keeps the block made known first; the other stays unknown.
+        两个请求都算过的文本仍用先登记的块查找；另一个块保持未知。
     """)
 def _expect_play(student: Student, case: Case) -> None:
     _expect_answers(case, _played(student, case, own_cache(student, case)))

@@ -150,9 +150,9 @@ def _expect_group_scales(student: Student, case: Case) -> None:
 
 @cases("groups", "groups_one_sided", "groups_ties")
 def test_groups_zeros(student: Student, case: Case) -> None:
-    """A zero point is the code nearest to 0, from 0 to 15.
+    """A zero point, from 0 to 15, is the code whose number is nearest to 0.
 
-    零点是最接近 0 的编码，取值 0 到 15。
+    零点是所代表的数最接近 0 的编码，取值 0 到 15。
     """
     zeros = _groups(student, case)[2]
     low, _ = ranges(grouped(case["w"].array, case["size"]))

@@ -54,7 +54,7 @@ def test_scheduler_runs(student: Student, case: Case) -> None:
         No request comes in without blocks for its whole text, and none passes the first in line.
         没有足够的块容纳全部文本就不进入；也没有请求越过队首。
 
-    test_scheduler_tight: schedule_tight schedule_alone
+    test_scheduler_tight: schedule_tight schedule_alone schedule_back
         When blocks run out, the youngest goes back, and its whole text is computed again.
         块用完时，最晚到的请求退回队列，之后重新计算它的全部文本。
 

@@ -229,6 +229,26 @@ def cache_oldest(draw: Draw) -> Draft:
 
 
 @recipe()
+def cache_unknown(draw: Draw) -> Draft:
+    """Unknown blocks that were given back after known ones are taken before them all the same."""
+    blocks = draw.pick((5, 6, 7))
+    script = _Script(draw, blocks)
+    one, other = ([number, *script.text(1)] for number in (50, 60))  # a full block and a token each
+    script.serve("a", one)
+    script.serve("b", other)
+    script.allocate("x", blocks - 2)  # the unknown ones
+    script.release("x")
+    script.allocate("y", blocks - 2)  # the same
+    script.found(one)
+    script.found(other)
+    script.release("y")
+    script.allocate("z", blocks - 1)  # one's, too
+    script.found(other)
+    script.found(one)
+    return script.draft()
+
+
+@recipe()
 def cache_ends_first(draw: Draw) -> Draft:
     """Of one text the end goes first."""
     script = _Script(draw, 5)

@@ -79,7 +79,7 @@ def schedule_one(draw: Draw) -> Draft:
 @recipe()
 def schedule_chunks(draw: Draw) -> Draft:
     """Prompts longer than the budget."""
-    lengths = draw.pick(((23, 9, 4), (17, 20, 3), (25, 6, 13)))
+    lengths = draw.pick(((17, 20, 3), (23, 11, 5), (25, 6, 13)))
     return _drafted(_rows(draw, [(n, 3, 0, 0) for n in lengths]), 40, 4, 7, 5)
 
 
@@ -124,6 +124,12 @@ def _tight(draw: Draw) -> list[Row]:
 def schedule_tight(draw: Draw) -> Draft:
     """Texts grow until there are no blocks left."""
     return _drafted(_tight(draw), 8, 3, 12, 4)
+
+
+@recipe()
+def schedule_back(draw: Draw) -> Draft:
+    """Whoever comes back has more to compute than the budget leaves."""
+    return _drafted(_tight(draw), 8, 3, draw.pick((5, 6, 4)), 4)
 
 
 @recipe()
