@@ -60,7 +60,9 @@ def unlike(lab: Lab, sources: Mapping[str, str], cases: int = CASES) -> str:
     def answered() -> str:
         # Weights are loaded, all of them: drawing random ones first would take a tenth of the time.
         drawn = patch.object(torch.nn.Linear, "reset_parameters", _zeroed)
-        with warnings.catch_warnings(), drawn:
+        # As in a worker: oneDNN compiles a kernel for every new shape of a product in 16 bits.
+        plain = torch.backends.mkldnn.flags(enabled=False)  # type: ignore[no-untyped-call]
+        with warnings.catch_warnings(), drawn, plain:
             warnings.simplefilter("ignore")  # torch's, about what only a mutant does
             return _unlike(lab, sources, cases)
 

@@ -1,7 +1,7 @@
 """Random cases of lab 6, from all over what its contract allows.
 
-Lengths, blocks, heads, experts and dtypes are drawn anew for every case. Beside numbers, what a
-call costs is an answer: its FLOPs are those of the solution, and it holds no more at a time.
+Lengths, blocks, heads, experts and dtypes are drawn anew for every case. Whether a call costs
+more than it has to is an answer, too.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ NARROW = (torch.float32, torch.float32, torch.float16, torch.bfloat16)
 INFINITE = float("inf")
 
 
-def _costs(function: Callable[..., Any], *args: Any) -> dict[str, Any]:
-    """FLOPs of a call, and the bytes that it holds at a time, to a factor of two."""
+def _over(function: Callable[..., Any], args: tuple[Any, ...], *, flops: int, size: int) -> Any:
+    """Whether a call takes more FLOPs than these, and whether it holds more bytes at a time."""
     _, table = measure(function, args, {}, {})
-    return {"flops": table["flops"], "bytes": table["peak"].bit_length()}
+    return {"too many FLOPs": table["flops"] > flops, "too many bytes": table["peak"] > size}
 
 
 def _online(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
@@ -58,7 +58,8 @@ def _online_costs(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]
     def coming() -> Iterator[torch.Tensor]:
         return (block + 0 for block in blocks)
 
-    return _costs(lambda: module.online_softmax(coming()))
+    size = (len(blocks) + 6) * 4 * blocks[0].numel()  # they are there before, and count
+    return _over(lambda: module.online_softmax(coming()), (), flops=0, size=size)
 
 
 def _qkv(dice: Dice, number: int) -> tuple[torch.Tensor, ...]:
@@ -88,12 +89,21 @@ def _flash(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
 
 
 def _flash_costs(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
-    if number % 8:
+    if number % 32:
         return {}
-    rows = 30 + dice.integer(0, 10)
+    rows, block_q, block_k = 50 + dice.integer(0, 20), dice.integer(5, 9), dice.integer(5, 9)
     q, k, v = (dice.normal(1, 2, rows, 4) for _ in range(3))
-    causal = bool(number % 16)
-    return _costs(module.flash_attention, q, k, v, causal, dice.integer(5, 9), dice.integer(5, 9))
+    causal = number % 64 > 0
+    ends = [min(first + block_q, rows) for first in range(0, rows, block_q)]
+    seen = [-(-end // block_k) * block_k if causal else rows for end in ends]  # keys, by tile
+    flops = 4 * 2 * 4 * sum(min(block_q, rows) * min(keys, rows) for keys in seen)
+    args = q, k, v, causal, block_q, block_k
+    over = _over(module.flash_attention, args, flops=flops, size=4 * 2 * rows**2)
+    if number:
+        return over
+    q, many = dice.normal(1, 2, 3, 4), dice.normal(1, 1, 30_000, 4)
+    found = module.flash_attention(q, many, many, causal, 1, 30_000)  # no step for each
+    return over | {"few queries": bool(torch.isfinite(found).all())}
 
 
 def _sizes(dice: Dice) -> tuple[int, int, int]:
@@ -135,13 +145,27 @@ def _experts(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     dtype, tokens = dice.pick(NARROW), dice.integer(1, 9)
     mixed = _loaded(module, dice, (hidden, dice.integer(1, 9), experts)).to(dtype)
     chosen = torch.stack([torch.argsort(dice.uniform(experts))[:top_k] for _ in range(tokens)])
-    x, weights = dice.normal(tokens, hidden).to(dtype), dice.uniform(tokens, top_k).to(dtype)
+    x = (dice.normal(tokens, hidden) * dice.pick((1.0, 4.0))).to(dtype)
+    weights = dice.uniform(tokens, top_k).to(dtype)
     kept = [t.clone() for t in (x, chosen, weights)]
     found = mixed(x, chosen, weights)
     same = all(torch.equal(a, b) for a, b in zip((x, chosen, weights), kept, strict=True))
     names = {name: tuple(w.shape) for name, w in mixed.state_dict().items()}
-    costs = {} if number % 8 else _costs(mixed, x, chosen, weights)
-    return {"experts": found, "experts' inputs": same, "experts' weights": names} | costs
+    return {"experts": found, "experts' inputs": same, "experts' weights": names}
+
+
+def _experts_costs(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
+    """Six experts of forty are used; their weights are not copied for every token."""
+    if number % 8:
+        return {}
+    hidden, inner, tokens = 8, 6, 30
+    mixed = _loaded(module, dice, (hidden, inner, 40))
+    x, weights = dice.normal(tokens, hidden), dice.uniform(tokens, 2)
+    chosen = torch.stack([torch.argsort(dice.uniform(6))[:2] for _ in range(tokens)])
+    pairs = 2 * tokens
+    size = 8 * 4 * pairs * (hidden + 2 * inner)
+    flops = 6 * pairs * hidden * inner
+    return _over(mixed, (x, chosen, weights), flops=flops, size=size)
 
 
 def _block(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
@@ -153,15 +177,20 @@ def _block(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
         "experts.gate_up_proj": dice.normal(experts, 2 * inner, hidden) * hidden**-0.5,
         "experts.down_proj": dice.normal(experts, hidden, inner) * inner**-0.5,
     }
-    x = dice.normal(dice.integer(1, 4), dice.integer(1, 6), hidden).to(dtype)
+    x = dice.normal(dice.integer(1, 4), dice.integer(1, 6), hidden) * dice.pick((1.0, 4.0))
+    x = x.to(dtype)
     y, logits = load(block, weights, dtype)(x)
     return {"block": y, "block's logits": logits}
 
 
 def _loss(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
-    _, experts, top_k = _sizes(dice)
+    experts = dice.integer(2, 9)
+    top_k = dice.integer(1, experts - 1)  # with all of them, nothing has a slope
     batch, tokens, layers = dice.integer(1, 3), dice.integer(1, 6), dice.integer(1, 4)
-    logits = [(dice.normal(batch * tokens, experts) * 2).requires_grad_() for _ in range(layers)]
+    shape = batch * tokens, experts
+    # No two logits of a token are so near that rounding decides which is chosen.
+    orders = [torch.argsort(dice.uniform(*shape)) * 0.5 for _ in range(layers)]
+    logits = [(order + 0.3 * dice.uniform(*shape)).requires_grad_() for order in orders]
     given = logits if number % 2 else tuple(logits)
     found: dict[str, Any] = {}
     mask = torch.ones(batch, tokens, dtype=torch.int64)
@@ -170,7 +199,8 @@ def _loss(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
             asked = () if name == "loss" else (mask,)
             loss = module.load_balancing_loss(given, experts, top_k, *asked)
             slopes = torch.autograd.grad(loss, logits)
-        found |= {name: loss.detach(), f"slope of the {name}": torch.cat(slopes)}
+        # Beside the loss, since they are what is left of larger numbers.
+        found[name] = torch.cat([loss.detach()[None], *(slope.flatten() for slope in slopes)])
         mask = (dice.uniform(batch, tokens) < 0.6).long()
         mask[0, 0] = 1
     return found
@@ -178,5 +208,5 @@ def _loss(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
 
 PARTS = {
     "attention": (_online, _online_costs, _flash, _flash_costs),
-    "mlp": (_router, _experts, _block, _loss),
+    "mlp": (_router, _experts, _experts_costs, _block, _loss),
 }
