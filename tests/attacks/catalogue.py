@@ -49,6 +49,30 @@ ELSEWHERE = {
         "grade books of empty cells, or of columns without end",
         "tests/exports/test_books.py::test_what_cannot_be_filled_is_one_sentence",
     ),
+    82: (
+        "threads that print on and on while the judge asks where a worker is",
+        "tests/sandbox/test_links.py::test_waiting_costs_its_own_check_only",
+    ),
+    83: (
+        "collectives that are sent before anybody answers",
+        "tests/sandbox/test_ranks.py::test_collectives_in_advance_end_at_once",
+    ),
+    84: (
+        "a stack of thousands of lines, made up",
+        "tests/sandbox/test_stacks.py::test_a_stack_that_a_hand_in_makes_up_is_parsed_once",
+    ),
+    85: (
+        "answers among what other labs give, found by walking through classes",
+        "tests/worker/test_preload.py::test_no_class_of_another_lab_can_be_found",
+    ),
+    86: (
+        "thousands of folders that hide the others of a class",
+        "tests/intake/test_downloads.py::test_a_folder_of_thousands_hides_nobody",
+    ),
+    87: (
+        "a hand-in that is the only folder and poses as a class",
+        "tests/intake/test_downloads.py::test_a_lone_folder_taken_for_a_class_is_told",
+    ),
 }
 OUT_OF_SCOPE = {
     46: "a score as an oracle: hidden cases only at the deadline, coarse feedback",
