@@ -38,6 +38,7 @@ _PIECES = re.compile(
 _INSIDE = re.compile(r"[\w.,+-][\w.,+-]", re.ASCII)
 _LAST_WORD = re.compile(r"[\w.,+-]+$", re.ASCII)
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # Excel takes the full-width forms too
+_BEHIND = re.compile(r"; *(?=[=+\-@\uff1d\uff0b\uff0d\uff20])")  # where a comma is no separator
 
 
 def plain(text: str) -> str:
@@ -93,15 +94,15 @@ def fence(text: str, indent: str = "") -> str:
 
 
 def csv_cell(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
+    """A cell that no spreadsheet takes for a formula, nor one that splits cells at semicolons."""
     text = line(text) if not text.startswith(_FORMULA) else "'" + line(text)
-    return "'" + text if text.startswith(_FORMULA) else text
+    return _BEHIND.sub(r"\g<0>'", "'" + text if text.startswith(_FORMULA) else text)
 
 
 def csv_list(texts: Iterable[str]) -> str:
     """Texts in one cell, ``; `` between them; each of them may be cut, the list is not."""
     text = "; ".join(map(line, texts))
-    return "'" + text if text.startswith(_FORMULA) else text
+    return _BEHIND.sub(r"\g<0>'", "'" + text if text.startswith(_FORMULA) else text)
 
 
 def width(text: str) -> int:

@@ -9,6 +9,7 @@ import sys
 
 from autograder.course.messages import render
 from autograder.course.records import Message
+from autograder.report.escape import plain
 
 _FANCY = {"passed": "✓", "failed": "✗", "not_started": "·", "other": "–"}
 _PLAIN = {"passed": "ok", "failed": "XX", "not_started": "..", "other": "--"}
@@ -62,8 +63,8 @@ def say(language: str, key: str, **values: object) -> None:
 
 
 def remark(language: str, message: Message) -> None:
-    """Print a message of another area at once."""
-    _print(render(message, language))
+    """Print a message of another area at once; what names in it hold moves no cursor."""
+    _print(plain(render(message, language)))
 
 
 def _print(text: str) -> None:

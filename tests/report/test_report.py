@@ -33,7 +33,7 @@ from autograder.course.records import (
     Override,
     Text,
 )
-from autograder.report import escape, student_pages, view, write
+from autograder.report import escape, student_pages, terminal, view, write
 from autograder.report.class_file import SCHEMA, from_json, to_json
 from autograder.report.table import class_table
 from autograder.report.write import class_files, student_reports
@@ -541,14 +541,22 @@ def test_csv_columns_and_values() -> None:
         "\x00=1",
         "\u200b=1",
         'x",=1\n=2',
+        "bob;=1",
+        "bob; =1;; @a",
     ],
 )
 def test_csv_cells_are_no_formulas(attack: str) -> None:
     made = record(with_text(attack))
     assert len(rows_of(made)) == 1
-    for cell in rows_of(made)[0].values():
+    for cell in ";".join(rows_of(made)[0].values()).replace("; ", ";").split(";"):
         assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "＝"))
     assert rows_of(record(with_text("li-wei=1")))[0]["student_id"] == "li-wei=1"
+
+
+def test_a_remark_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.remark("en", Message("intake.strays", {"count": 1, "names": "a\x1b[2J\x07\u202eb"}))
+    told = capsys.readouterr().err
+    assert "ab" in told and told.rstrip("\n").isprintable()
 
 
 # class.json
