@@ -67,7 +67,8 @@ def loss_one_layer(draw: Draw) -> Draft:
 
 @recipe()
 def loss_unused(draw: Draw) -> Draft:
-    return _drafted(draw, "nobody has the last expert: ", "没有 token 选最后一个专家：", unused=True)
+    en, zh = "nobody has the last expert: ", "没有 token 选最后一个专家："
+    return _drafted(draw, en, zh, unused=True)
 
 
 @recipe()
