@@ -97,11 +97,11 @@ def everything(root: Path, given: Iterable[str] = ()) -> tuple[str, ...]:
         The paths that a worker may read: Python, torch and what torch imports lazily.
         The project's own folder is not among them, and leaves ``sys.path`` here.
     """
-    # Weights are loaded strictly, or only shapes are looked at: drawing random ones first
-    # would be a tenth of what a module costs.
     for module in ("safetensors.torch", *given):
         if importlib.util.find_spec(module):
             importlib.import_module(module)
+    # Weights are loaded strictly, or only shapes are looked at: drawing random ones first
+    # would be a tenth of what a module costs.
     torch.nn.Linear.reset_parameters = _zero_parameters  # type: ignore[assignment]
     # oneDNN compiles a kernel for every new shape of a bfloat16 product: for the few small ones of
     # a hand-in that takes ten times as long as the products.

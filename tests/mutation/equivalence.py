@@ -61,6 +61,7 @@ def unlike(lab: Lab, sources: Mapping[str, str], cases: int = CASES) -> str:
         # Weights are loaded, all of them: drawing random ones first would take a tenth of the time.
         drawn = patch.object(torch.nn.Linear, "reset_parameters", _zeroed)
         # As in a worker: oneDNN compiles a kernel for every new shape of a product in 16 bits.
+        # (torch has no types for this switch.)
         plain = torch.backends.mkldnn.flags(enabled=False)  # type: ignore[no-untyped-call]
         with warnings.catch_warnings(), drawn, plain:
             warnings.simplefilter("ignore")  # torch's, about what only a mutant does

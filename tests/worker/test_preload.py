@@ -60,7 +60,7 @@ raise RuntimeError("found: " + " ".join(own))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a zygote")
 @pytest.mark.parametrize("lab", [lab for lab in LABS if lab.name.startswith(("lab1", "lab5"))])
 def test_no_class_of_another_lab_can_be_found(lab: Lab) -> None:
     with Engine(lab, Options()) as engine:
