@@ -56,7 +56,12 @@ def test_what_is_no_line_of_the_hand_in_is_left_out(told: str) -> None:
 
 def test_a_stack_that_a_hand_in_makes_up_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
-    monkeypatch.setattr(stacks, "_loop_of", lambda text, line: parsed.append(line) or line)
+
+    def loop_of(text: str, line: int) -> int:
+        parsed.append(line)
+        return line
+
+    monkeypatch.setattr(stacks, "_loop_of", loop_of)
     made_up = '  File "attention.py", line 99999 in f\n' * 3000 + TOLD * 3000
     stacks.frames(made_up, {"attention.py": TEXT}, {})
     stacks.frames(TOLD * 3000, {"attention.py": TEXT}, {})
