@@ -79,6 +79,9 @@ def _qkv(dice: Dice, number: int) -> tuple[torch.Tensor, ...]:
 def _flash(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     q, k, v = _qkv(dice, number)
     blocks = dice.integer(1, q.shape[2] + 2), dice.integer(1, k.shape[2] + 2)
+    if number % 50 == 7:  # many steps, scores of about 430: what each step changes adds up
+        q, k, v = (dice.normal(1, 1, length, 9) / 9 + 12 for length in (2, 250, 250))
+        blocks = 2, 1
     kept = [t.clone() for t in (q, k, v)]
     found = {
         "attention": module.flash_attention(q, k, v, False, *blocks),
@@ -120,10 +123,14 @@ def _dense(weights: torch.Tensor, chosen: torch.Tensor, experts: int) -> torch.T
 def _router(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     hidden, experts, top_k = _sizes(dice)
     dtype = dice.pick(NARROW)
+    weight, x = dice.normal(experts, hidden), dice.normal(dice.integer(1, 9), hidden)
+    x = x * dice.pick((1.0, 4.0))
+    if number % 5 == 4:  # exact logits, so near that their probabilities are equal in 16 bits
+        orders = torch.stack([torch.argsort(dice.uniform(experts)) for _ in range(hidden)], dim=1)
+        weight, x, dtype = (205 + 2 * orders) * 2.0**-14, 8 * torch.eye(hidden), torch.bfloat16
+    x = x.to(dtype)
     router = module.Router(hidden, experts, top_k, dice.integer(0, 1) == 1)
-    router = load(router, {"weight": dice.normal(experts, hidden)}, dtype)
-    x = (dice.normal(dice.integer(1, 9), hidden) * dice.pick((1.0, 4.0))).to(dtype)
-    kept = x.clone()
+    router, kept = load(router, {"weight": weight}, dtype), x.clone()
     logits, weights, chosen = router(x)
     return {
         "logits": logits, "routing weights": _dense(weights, chosen, experts),
@@ -179,6 +186,8 @@ def _block(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     }
     x = dice.normal(dice.integer(1, 4), dice.integer(1, 6), hidden) * dice.pick((1.0, 4.0))
     x = x.to(dtype)
+    if number % 4 == 3:  # tokens beside each other in memory, batch by batch
+        x = x.transpose(0, 1).contiguous().transpose(0, 1)
     y, logits = load(block, weights, dtype)(x)
     return {"block": y, "block's logits": logits}
 
