@@ -194,7 +194,11 @@ def _raised(error: StudentError) -> str:
     """Stage and type of an exception, and what it says, sizes among it, as a detail."""
     if error.stage == "weights":
         return f"weights: {error.lacking} {error.extra} {error.shapes}"
-    return f"{error.stage}: {error.type}{DETAIL}{error.text[:120]}"
+    return f"{error.stage}: {error.type}{DETAIL}{error.text.replace(*_SINCE_3_12)[:120]}"
+
+
+# Of min and max: what Python says since 3.12, and what it said before, as banks have it.
+_SINCE_3_12 = "iterable argument is empty", "arg is an empty sequence"
 
 
 # How far an answer is right: the stages of a computation, found again in what torch made.

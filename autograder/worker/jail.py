@@ -426,6 +426,11 @@ class Jail:
         most = MOST_THREADS + threads_of(user)
         return cls(memory_bytes, cpu_seconds, missing, ruleset, code, offsets, most, group)
 
+    @property
+    def descriptors(self) -> set[int]:
+        """Those that :meth:`enter` needs, and closes."""
+        return {fd for fd in (self._group, self._ruleset) if fd is not None}
+
     def enter(self) -> tuple[str, ...]:
         """Bind every layer to this process for good; the names of those that bound.
 

@@ -6,10 +6,14 @@ import gc
 import importlib
 import importlib.util
 import os
+import site
 import sys
+import sysconfig
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -106,6 +110,9 @@ def everything(root: Path, given: Iterable[str] = ()) -> tuple[str, ...]:
     # oneDNN compiles a kernel for every new shape of a bfloat16 product: for the few small ones of
     # a hand-in that takes ten times as long as the products.
     torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    # Counting devices may start a thread of NVIDIA's driver. Torch does so once, and remembers
+    # that its environment shows none: no worker has to try, and to be denied.
+    torch.cuda.is_available()
     collective.join(0, 1)  # so that a world of one needs nothing
     collective.explain_what_a_jail_denies()
     _warm_up()
@@ -116,11 +123,46 @@ def everything(root: Path, given: Iterable[str] = ()) -> tuple[str, ...]:
         if not getattr(finder, "__module__", "").startswith("__editable__")
     ]
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != root]
+    readable = python_readable()
+    sys.meta_path.append(ReadableFinder(readable))
+    sys.meta_path.remove(PathFinder)
     # Forked workers share these pages, and collecting would copy them. What is garbage already
     # stays: looking for that little takes 70 ms.
     gc.freeze()
     gc.enable()
-    return python_readable()
+    return readable
+
+
+class ReadableFinder:
+    """Finds what a worker may read: any other package is as good as not installed.
+
+    Denied reading alone would be a PermissionError, which code that can do without an optional
+    package, torch's own among it, does not expect.
+
+    Args:
+        readable: files and folders.
+    """
+
+    def __init__(self, readable: Iterable[str]) -> None:
+        self._readable = frozenset(readable)
+        roots = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        roots |= {root for root in site.getsitepackages() if root.endswith("-packages")}
+        self._closed = tuple(root + os.sep for root in roots)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a module is; None if nowhere that may be read."""
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or path is not None:
+            return spec
+        found = [*(spec.submodule_search_locations or ()), *filter(None, [spec.origin])]
+        closed = [one for one in found if one.startswith(self._closed)]
+        return None if closed and not self._readable & set(closed) else spec
+
+    def invalidate_caches(self) -> None:
+        """Forget what folders hold."""
+        PathFinder.invalidate_caches()
 
 
 def _zero_parameters(layer: torch.nn.Linear) -> None:

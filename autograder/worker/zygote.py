@@ -24,6 +24,8 @@ from pathlib import Path
 from autograder.worker import preload, real_weights, worker
 from autograder.worker.jail import Jail
 
+DRIVER = "cuda"  # begins the names of its threads, as in cuda00001400006 and cuda-EvtHandlr
+
 
 def serve(control: socket.socket, jail: Jail) -> None:
     """Fork a worker per request until every judge has closed the control socket."""
@@ -40,7 +42,7 @@ def serve(control: socket.socket, jail: Jail) -> None:
                         child.kill()
                     return
                 if len(fds) == 3:
-                    made = _fork(control, jail, fds, [*by_status, *by_pidfd])
+                    made = _fork(jail, fds)
                     if made is not None:
                         by_status[made.status.fileno()] = by_pidfd[made.pidfd] = made
                         poll.register(made.status, select.POLLIN)
@@ -93,7 +95,7 @@ class _Child:
             self.status.send(json.dumps(news).encode())
 
 
-def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int]) -> _Child | None:
+def _fork(jail: Jail, fds: list[int]) -> _Child | None:
     """A worker with these descriptors; None where the system has room for no process now."""
     channel, output, status = fds
     try:
@@ -111,12 +113,9 @@ def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int])
     code = 1
     try:
         os.setsid()
-        control.close()
-        for fd in (status, *others):
-            os.close(fd)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        os.close(output)
+        _close_all_but({0, 1, 2, channel, *jail.descriptors})
         faulthandler.register(signal.SIGUSR1, file=2, all_threads=False)
         worker.serve(channel, channel, jail.enter())
         code = 0
@@ -125,6 +124,24 @@ def _fork(control: socket.socket, jail: Jail, fds: list[int], others: list[int])
         os.write(2, f"worker: {type(error).__name__}: {error}\n".encode()[:500])
     finally:
         os._exit(code)
+
+
+def _close_all_but(kept: set[int]) -> None:
+    """Close what is open here, whoever opened it: a library's device is no student's."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd not in kept:
+            with contextlib.suppress(OSError):  # the one of this very list
+                os.close(fd)
+
+
+def other_threads() -> list[str]:
+    """The names of threads beside the first that may hold locks when this process forks.
+
+    The one of NVIDIA's driver is not among them: it waits, and no worker calls the driver.
+    """
+    tasks = [task for task in Path("/proc/self/task").iterdir() if int(task.name) != os.getpid()]
+    names = [(task / "comm").read_text().strip() for task in tasks]
+    return [name for name in names if not name.startswith(DRIVER)]
 
 
 def main(argv: list[str]) -> None:
@@ -138,7 +155,6 @@ def main(argv: list[str]) -> None:
     jail = preload.jail(Path(argv[1]), int(argv[2]), given, without, argv[6])
     if argv[7:]:
         real_weights.hold(Path(argv[7]), tuple(argv[8:]))
-    threads = len(os.listdir("/proc/self/task"))
-    if threads != 1:
-        sys.exit(f"zygote: {threads} threads; a fork would hang, so OMP_NUM_THREADS must be 1")
+    if others := other_threads():
+        sys.exit(f"zygote: other threads ({', '.join(others)}), with which a fork would hang")
     serve(socket.socket(fileno=int(argv[3])), jail)

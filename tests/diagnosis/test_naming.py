@@ -17,6 +17,7 @@ from autograder.diagnosis.fingerprints import WIDTH, Fingerprints, fingerprints,
 from autograder.diagnosis.items import DETAIL, Answer, Item, Trace, trace_of
 from autograder.diagnosis.naming import LIKE, NEAR, Naming, names
 from autograder.reference.cases import Case
+from autograder.sandbox.links import StudentError
 from autograder.wire.messages import Tensor
 
 RIGHT = np.linspace(1, 2, 50)
@@ -184,6 +185,14 @@ def test_memory_that_was_never_written_is_compared_without_a_warning() -> None:
         case = Case("c", "c", False, Text("x", "x"), {})
         (item,) = trace_of([Answer("check", case, [result])]).values()
     assert item.values.tolist() == [0.0]
+
+
+def test_what_one_python_says_of_min_and_max_another_says_too() -> None:
+    case, items = Case("c", "c", False, Text("x", "x"), {}), []
+    for text in ("max() arg is an empty sequence", "max() iterable argument is empty"):
+        error = StudentError({"stage": "call", "type": "ValueError", "text": text})
+        items.append(trace_of([Answer("check", case, [], error)]))
+    assert items[0] == items[1]
 
 
 def test_what_was_not_answered_is_no_answer() -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +73,42 @@ def test_where_there_is_no_room_at_all_the_zygote_lives_on(
             return
         time.sleep(0.01)
     pytest.fail("descriptors are left")
+
+
+def test_a_worker_holds_its_own_descriptors_only(
+    control: socket.socket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whatever a library has opened in the zygote: a device, say."""
+
+    def told(reading: int, writing: int, layers: tuple[str, ...]) -> None:
+        os.write(writing, str([fd for fd in range(3, 1000) if is_open(fd)] == [writing]).encode())
+
+    monkeypatch.setattr(zygote.worker, "serve", told)
+    monkeypatch.setattr(Jail, "enter", lambda self: ())
+    ours, theirs = zip(*(socket.socketpair() for _ in range(3)), strict=True)
+    with (tmp_path / "device").open("w"):
+        socket.send_fds(control, [b"w"], [end.fileno() for end in theirs])
+        ours[0].settimeout(10)
+        assert ours[0].recv(10) == b"True"
+    for end in (*ours, *theirs):
+        end.close()
+
+
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def test_a_thread_of_a_driver_is_no_reason_not_to_fork() -> None:
+    done = threading.Event()
+    threads = [threading.Thread(target=done.wait) for _ in range(2)]
+    before = set(zygote.other_threads())
+    for thread, name in zip(threads, ("cuda00001400006", "pool"), strict=True):
+        thread.start()
+        Path(f"/proc/self/task/{thread.native_id}/comm").write_text(name)
+    found = set(zygote.other_threads())
+    done.set()
+    assert found - before == {"pool"}
