@@ -77,7 +77,7 @@ def trace_of(answers: Sequence[Answer]) -> dict[str, Item]:
     items: dict[str, Item] = {}
     varies = False
     for answer in answers:
-        seen: dict[str, Item] = {}
+        seen: dict[tuple[int, str], Item] = {}  # objects have numbers for each who is asked
         dtype = answer.case.values.get("dtype", "float32")
         for number, result in enumerate(answer.results):
             key = f"{answer.check}/{answer.case.name}/{number}"
@@ -87,9 +87,9 @@ def trace_of(answers: Sequence[Answer]) -> dict[str, Item]:
                 continue
             for place, item in _items(result, _weight(dtype)):
                 items[f"{key}{place}"] = item
-                asked = _question(result.step, place)
-                varies |= asked in seen and not is_equal(seen[asked], item)
-                if asked:
+                if question := _question(result.step, place):
+                    asked = id(result.student), question
+                    varies |= asked in seen and not is_equal(seen[asked], item)
                     seen[asked] = item
         if isinstance(answer.error, StudentError):
             items[f"{answer.check}/{answer.case.name}{END}"] = Item(_raised(answer.error), _NOTHING)

@@ -176,7 +176,7 @@ class Result:
     """A value that student code returns; looking at ``value`` runs what is queued."""
 
     def __init__(self, student: Student, step: Mapping[str, Any], given: Sequence[Any]) -> None:
-        self._student = student
+        self.student = student  # who is asked: one of several, where there are ranks
         self.step = step  # what was asked
         self.given = given  # the arguments, in order, then those by name
         self.verdict = ""  # what a check says of a measured call's costs, or of an exception
@@ -196,7 +196,7 @@ class Result:
         come as their ``repr``.
         """
         if not self._ready:
-            self._student.flush()
+            self.student.flush()
         if not self._ready:
             raise RuntimeError("this call stood behind one that raised: look at that one first")
         return self._value

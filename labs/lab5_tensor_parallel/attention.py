@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 005382ee03af): fill in the TODOs.
+# Generated from the course's sources (stub fb4c1d002d5c): fill in the TODOs.
 """Lab 5, part 1: packed projections, flat tokens, and heads that are split over ranks.
 
 Fill in every TODO. Tokens of all sequences lie side by side: activations are
@@ -191,7 +191,7 @@ class Qwen3Attention(nn.Module):
         """Let the tokens of each sequence look at each other.
 
         Args:
-            positions: ``[tokens]``, where each token stands in its sequence.
+            positions: ``[tokens]``, where each token stands in its sequence, not always from 0 on.
             hidden_states: ``[tokens, hidden_size]``, the same on every rank.
             cu_seqlens: ``[sequences + 1]``, as in :func:`flat_attention`.
 

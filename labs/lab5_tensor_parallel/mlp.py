@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 4ba94ae91798): fill in the TODOs.
+# Generated from the course's sources (stub 6b9a51e74851): fill in the TODOs.
 """Lab 5, part 2: the merged MLP, the norm that adds, the decoder layer, and loading.
 
 Fill in every TODO. Nothing here imports ``attention.py``: what a module needs of it is handed in.
@@ -169,7 +169,7 @@ def load_weights(module: nn.Module, hf_tensors: Mapping[str, torch.Tensor]) -> N
     the parameter then goes by the packed module's name in that part's place, and its
     ``weight_loader(param, tensor, shard_id)`` is called. Otherwise the name is the parameter's
     own: ``weight_loader(param, tensor)`` is called if the parameter has one, and the values are
-    copied if not.
+    copied into it if not.
 
     Args:
         module: whose parameters are filled.

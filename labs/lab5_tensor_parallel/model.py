@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub d55dfed94e57): fill in the TODOs.
+# Generated from the course's sources (stub 49a893b84c0e): fill in the TODOs.
 """Lab 5, part 3: the model of an engine, whole, its vocabulary split over the ranks.
 
 Fill in every TODO. Nothing here imports ``attention.py`` or ``mlp.py``: what a model is built from
@@ -177,7 +177,7 @@ class Qwen3Model(nn.Module):
 
         Args:
             input_ids: ``[tokens]``.
-            positions: ``[tokens]``, where each token stands in its sequence.
+            positions: ``[tokens]``, where each token stands in its sequence, not always from 0 on.
             cu_seqlens: ``[sequences + 1]``.
 
         Returns:

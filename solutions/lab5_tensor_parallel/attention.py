@@ -240,7 +240,7 @@ class Qwen3Attention(nn.Module):
         """Let the tokens of each sequence look at each other.
 
         Args:
-            positions: ``[tokens]``, where each token stands in its sequence.
+            positions: ``[tokens]``, where each token stands in its sequence, not always from 0 on.
             hidden_states: ``[tokens, hidden_size]``, the same on every rank.
             cu_seqlens: ``[sequences + 1]``, as in :func:`flat_attention`.
 

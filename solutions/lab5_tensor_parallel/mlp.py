@@ -195,7 +195,7 @@ def load_weights(module: nn.Module, hf_tensors: Mapping[str, torch.Tensor]) -> N
     the parameter then goes by the packed module's name in that part's place, and its
     ``weight_loader(param, tensor, shard_id)`` is called. Otherwise the name is the parameter's
     own: ``weight_loader(param, tensor)`` is called if the parameter has one, and the values are
-    copied if not.
+    copied into it if not.
 
     Args:
         module: whose parameters are filled.

@@ -236,7 +236,7 @@ class Qwen3Model(nn.Module):
 
         Args:
             input_ids: ``[tokens]``.
-            positions: ``[tokens]``, where each token stands in its sequence.
+            positions: ``[tokens]``, where each token stands in its sequence, not always from 0 on.
             cu_seqlens: ``[sequences + 1]``.
 
         Returns:

@@ -18,6 +18,7 @@ from autograder.diagnosis.items import DETAIL, Answer, Item, Trace, trace_of
 from autograder.diagnosis.naming import LIKE, NEAR, Naming, names
 from autograder.reference.cases import Case
 from autograder.sandbox.links import StudentError
+from autograder.sandbox.student import Result
 from autograder.wire.messages import Tensor
 
 RIGHT = np.linspace(1, 2, 50)
@@ -185,6 +186,20 @@ def test_memory_that_was_never_written_is_compared_without_a_warning() -> None:
         case = Case("c", "c", False, Text("x", "x"), {})
         (item,) = trace_of([Answer("check", case, [result])]).values()
     assert item.values.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("askers", [1, 2])
+def test_objects_with_one_number_are_two_where_two_are_asked(askers: int) -> None:
+    """Each world of ranks counts its objects anew; two calls that differ are two questions."""
+    students: Any = [object() for _ in range(askers)]
+    results = []
+    for turn in (0, 1):
+        result = Result(students[turn % askers], {"op": "call", "target": 1, "args": []}, ())
+        result.set(turn)
+        results.append(result)
+    case = Case("c", "c", False, Text("x", "x"), {})
+    forms = {item.form for item in trace_of([Answer("check", case, results)]).values()}
+    assert forms == ({"number"} if askers == 2 else {"varies number"})
 
 
 def test_what_one_python_says_of_min_and_max_another_says_too() -> None:

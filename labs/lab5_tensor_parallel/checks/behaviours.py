@@ -9,7 +9,6 @@ import numpy as np
 
 from autograder.checks.expect import (
     Named,
-    StudentError,
     answers,
     behaviour,
     cases,
@@ -19,66 +18,76 @@ from autograder.checks.expect import (
 )
 from autograder.checks.experiments import is_right, near, normal
 from autograder.reference.cases import Case
-from autograder.sandbox.ranks import RankResult
 from autograder.sandbox.student import Result, Student
 from labs.lab5_tensor_parallel.checks.experiments import (
-    ACT,
-    ATTEND,
     BASE,
-    EMBED,
     ENDS,
-    FLAT,
-    HEAD,
     HEADS,
     KV_HEADS,
-    LAYER,
+    LOGITS,
+    OTHER,
+    TENS,
+    THETA,
+    K,
+    Q,
+    attends,
+    attention_told,
+    attention_wanted,
+    flat_shares,
+    gives,
+    head_on_ranks,
+    heads_given_back,
+    kind_of_error,
+    late_shares,
+    leaves_surplus_rows,
+    loads,
+    loads_evenly,
+    norm_told,
+    normed_along,
+    normed_by_length,
+    of_other_base,
+    packed_on,
+    parameters_listed,
+    places_of,
+    places_on_ranks,
+    rotated,
+    row_gives,
+    row_leaves_some,
+    row_on_one,
+    shares_of,
+    turned,
+    turns_by,
+    x_given_back,
+)
+from labs.lab5_tensor_parallel.checks.questions import (
+    ATTEND,
+    EMBED,
+    FLAT,
+    HEAD,
     LM_HEAD,
     LOAD,
-    LOGITS,
     MERGED,
     MERGED_PATH,
     MLP,
     NORM,
-    OTHER,
     QK,
     QKV,
     ROTARY,
     ROW,
     ROWS,
-    TABLE,
+    SIMPLEST,
     TABLE_PATH,
-    TENS,
-    THETA,
     TURN,
-    YARN,
-    Array,
-    K,
-    Q,
+    WHOLE,
     all_near,
     array_of,
-    attends,
-    attention_told,
-    attention_wanted,
     beside,
-    flat_shares,
     given,
-    gives,
-    head_on_ranks,
-    loads,
     norm_pair,
-    places_of,
     replaced,
-    row_gives,
-    row_leaves_some,
-    row_on_one,
-    shares_of,
     shown,
     silent,
     told,
-    told_by_ranks,
-    turned,
-    turns_of,
-    whole,
 )
 
 INF = float("inf")
@@ -90,6 +99,21 @@ INF = float("inf")
 behaves_values_over_keys = shown(  # Queries and keys are right; values begin where keys do.
     "values_over_keys", QK, "qkv_alone_loading",
     lambda student, case: places_of(student) == {"q": 0, "k": Q, "v": Q},
+)  # fmt: skip
+# One rank alone is right; on two, keys begin behind the query rows of the whole model.
+behaves_places_of_model = shown(
+    "places_of_whole_model", QK, "qkv_own_loading",
+    lambda student, case: places_of(student) == {"q": 0, "k": Q, "v": Q + K}
+    and places_on_ranks(student) in [{"q": 0, "k": Q, "v": v} for v in (Q + K, Q + K // 2)],
+)  # fmt: skip
+behaves_whole_kv_heads = shown(  # Four ranks that share two kv heads have room for both.
+    "kv_heads_whole", QK, "qkv_shared",
+    lambda student, case: [(packed_on(student, world, 2) or [0])[0] for world in (1, 4)] == [12, 6],
+)  # fmt: skip
+behaves_attributes_of_model = shown(  # The weight of a rank is right, its attributes are not.
+    "attributes_of_whole_model", QK, "qkv_own",
+    lambda student, case: (packed_on(student, 2, 4), packed_on(student, 4, 2))
+    in (((8, 8, 4), (4, 8, 2)), ((8, 8, 2), (4, 8, 1)), ((8, 4, 4), (4, 2, 2))),
 )  # fmt: skip
 
 
@@ -140,6 +164,15 @@ behaves_sum_on_rank_0 = gives("reduced_on_rank_0", lambda parts: [np.sum(parts, 
 behaves_two_sums = gives(
     "reduced_twice", lambda parts: [np.sum(parts, 0) * len(parts)] * len(parts)
 )
+# Of all parts side by side, every rank adds as many neighbours as there are ranks.
+behaves_neighbours_added = gives(
+    "neighbours_added_over_ranks",
+    lambda parts: [np.concatenate(parts, 1).reshape(3, 5, -1).sum(2)] * len(parts),
+)
+# Every rank gives the part of the last one, as often as there are ranks.
+behaves_last_part = gives(
+    "one_buffer_for_all_parts", lambda parts: [parts[-1] * len(parts)] * len(parts)
+)
 
 
 behaves_one_caller = shown(  # One rank alone is right; of several, some return while others wait.
@@ -155,25 +188,13 @@ behaves_reshaped_weight = loads("weight_reshaped_not_cut", (TENS + np.arange(4))
 # Norm and rotation of heads.
 
 
-def _normed_along(student: Student, axes: int | tuple[int, int]) -> bool:
-    """Whether the mean square is taken along these axes."""
-    x, weight = normal(5, 3, 4).astype(np.float64), (0.5, 2.0, 1.0, 3.0)
-
-    def call() -> Result:
-        norm = student.new("attention.HeadNorm", 4, 1e-5, weights={"weight": given(weight)})
-        return norm(given(x))
-
-    want = x / np.sqrt((x**2).mean(axes, keepdims=True) + 1e-5) * weight
-    return near(told(student, call), want)
-
-
 behaves_norm_down_the_heads = shown(  # Features are divided by their mean over the heads.
     "head_norm_down_the_heads", HEAD, "head_norm",
-    lambda student, case: _normed_along(student, 1),
+    lambda student, case: normed_along(student, 1),
 )  # fmt: skip
 behaves_norm_over_heads = shown(  # Tokens are divided by one mean over all heads.
     "head_norm_over_heads", HEAD, "head_norm",
-    lambda student, case: _normed_along(student, (1, 2)),
+    lambda student, case: normed_along(student, (1, 2)),
 )  # fmt: skip
 
 
@@ -192,28 +213,14 @@ def behaves_wide_head_norm(student: Student, case: Case) -> bool:
     )
 
 
-def _turns(student: Student, angles: Array) -> bool:
-    """Whether the pairs turn by these angles at position 1, one way or the other."""
-    want = np.stack((np.cos(angles), np.sin(angles)), -1)
-    found = turns_of(student)
-    return near(found, want) or near(found, want * [1, -1])
-
-
 behaves_doubled_exponent = shown(  # Pair j turns by theta ** (-4j / size).
     "rotate_exponent_doubled", TURN, "rotation",
-    lambda student, case: _turns(student, BASE ** -(np.arange(4) / 2)),
+    lambda student, case: turns_by(student, BASE ** -(np.arange(4) / 2)),
 )  # fmt: skip
 behaves_halved_exponent = shown(  # Pair j turns by theta ** (-j / size).
     "rotate_exponent", TURN, "rotation",
-    lambda student, case: _turns(student, BASE ** -(np.arange(4) / 8)),
+    lambda student, case: turns_by(student, BASE ** -(np.arange(4) / 8)),
 )  # fmt: skip
-
-
-def _rotated(student: Student, x: Array, positions: Array) -> Array | None:
-    def call() -> Result:
-        return student.call("attention.rotate", given(x), whole(positions), BASE)
-
-    return told(student, call)
 
 
 @behaviour("rotate_overwritten", TURN)
@@ -223,7 +230,7 @@ def behaves_overwritten_half(student: Student, case: Case) -> bool:
     x, positions = normal(2, 3, 8).astype(np.float64), np.array([2, 5])
     first = turned(x, positions, BASE)[..., :4]
     later = turned(np.concatenate((first, x[..., 4:]), -1), positions, BASE)[..., 4:]
-    return near(_rotated(student, x, positions), np.concatenate((first, later), -1))
+    return near(rotated(student, x, positions), np.concatenate((first, later), -1))
 
 
 @behaviour("angles_by_head", TURN)
@@ -231,7 +238,7 @@ def behaves_overwritten_half(student: Student, case: Case) -> bool:
 def behaves_angles_by_head(student: Student, case: Case) -> bool:
     """With as many heads as tokens, head h of every token turns by the position of token h."""
     x, positions = normal(3, 3, 8).astype(np.float64), np.array([2, 5, 9])
-    got = _rotated(student, x, positions)
+    got = rotated(student, x, positions)
     want = turned(x.swapaxes(0, 1), positions, BASE).swapaxes(0, 1)
     if got is None or got.shape != x.shape:
         return False
@@ -259,6 +266,10 @@ behaves_unmasked = attends("flat_no_mask", lambda i, j: j >= 0 * i)
 behaves_scale_of_all_heads = attends("flat_scale_of_all_heads", lambda i, j: j <= i, 32**-0.5)
 # Scores are not divided at all.
 behaves_unscaled = attends("flat_no_scale", lambda i, j: j <= i, 1.0)
+behaves_masked_late = shown(  # What is hidden has had its share of the softmax.
+    "flat_masked_after_softmax", FLAT, "flat_core",
+    lambda student, case: near(shares_of(student), *late_shares()),
+)  # fmt: skip
 
 
 @behaviour("flat_last_sequence_lost", FLAT)
@@ -289,6 +300,21 @@ behaves_still_keys = shown(  # Queries turn, keys do not.
     "only_q_rotated", ATTEND, "attention_core",
     lambda student, case: near(attention_told(student), attention_wanted(for_k=INF)),
 )  # fmt: skip
+behaves_split_by_groups = shown(  # Each kv head's queries, key and value lie side by side.
+    "split_by_groups", ATTEND, "attention_core",
+    lambda student, case: near(attention_told(student), attention_wanted(grouped=True)),
+)  # fmt: skip
+
+
+@behaviour("rotary_called_backwards", ATTEND)
+@cases("attention_core")
+def behaves_backward_rotary(student: Student, case: Case) -> bool:
+    """A rotation that gives back heads works whatever the order; one that gives back x does not."""
+    still = attention_wanted(for_q=INF, for_k=INF)
+    found = [attention_told(student, made) for made in (None, heads_given_back, x_given_back)]
+    return (
+        near(found[0], attention_wanted()) and near(found[1], still) and not near(found[2], still)
+    )
 
 
 @behaviour("rotary_for_queries_only", ATTEND)
@@ -297,7 +323,7 @@ def behaves_rotary_for_queries(student: Student, case: Case) -> bool:
     """Its own rotation is right; one that is passed in turns queries, and not keys."""
     wanted = (attention_wanted(for_q=OTHER, for_k=base) for base in (THETA, INF))
     return near(attention_told(student), attention_wanted()) and near(
-        attention_told(student, passed=True), *wanted
+        attention_told(student, of_other_base), *wanted
     )
 
 
@@ -341,6 +367,12 @@ def behaves_own_down_proj(student: Student, case: Case) -> bool:
     return kinds == [True, False]
 
 
+behaves_norm_by_sum = shown(  # The sum is right, and normed by its length.
+    "norm_by_sum_of_squares", NORM, "norm",
+    lambda student, case: near(norm_told(student, case), normed_by_length(case)),
+)  # fmt: skip
+
+
 @behaviour("residual_in_float32", NORM)
 @cases("norm_float16")
 def behaves_wide_residual(student: Student, case: Case) -> bool:
@@ -363,28 +395,14 @@ def behaves_norm_without_sum(student: Student, case: Case) -> bool:
     return works(student, lambda: expect_close(norm_pair(student, case), case["y"], case))
 
 
-def _kind_of_error(student: Student, case: Case, name: str) -> str:
-    """What loading a tensor of this name raises; nothing where it does not."""
-    tensor = next(iter(case.group("hf.").values()))
-    try:
-        model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
-        student.call("mlp.load_weights", model, {name: tensor})
-        student.flush()
-    except StudentError as error:
-        return error.type
-    return ""
-
-
 @behaviour("unknown_by_another_error", LOAD)
 @cases("load_plain")
 def behaves_other_error(student: Student, case: Case) -> bool:
     """A name that is there raises nothing; others raise something else than KeyError."""
     known = next(iter(case.group("hf.")))
     unknown = "layers.3.mlp.scale_proj.weight", "layers.3.self_attn.q_proj.weight"
-    kinds = [_kind_of_error(student, case, name) for name in unknown]
-    return (
-        not _kind_of_error(student, case, known) and "" not in kinds and kinds != ["KeyError"] * 2
-    )
+    kinds = [kind_of_error(student, case, name) for name in unknown]
+    return not kind_of_error(student, case, known) and "" not in kinds and kinds != ["KeyError"] * 2
 
 
 @behaviour("names_in_names", LOAD)
@@ -409,26 +427,19 @@ def behaves_replaced_text(student: Student, case: Case) -> bool:
 # The vocabulary on two ranks: five ids, six rows.
 
 
-@behaviour("surplus_rows_left", EMBED)
-@cases("embedding_loading")
-def behaves_left_rows(student: Student, case: Case) -> bool:
-    """All rows that have an id are right; the one that has none is as it was before, not zero."""
-    found = []
-
-    def load() -> RankResult:
-        group = student.ranks(2)
-        embedding = group.new(TABLE_PATH, 5, 2)
-        weight = group.new("builtins.getattr", embedding, "weight")
-        found.append(group.call(weight, method="clone"))
-        group.call(embedding, weight, given(TABLE), method="weight_loader")
-        return group.get(embedding, "weight")
-
-    after, before = told_by_ranks(load), told_by_ranks(found.pop)
-    if after is None or before is None or any(rows.shape != (3, 2) for rows in after[0]):
-        return False
-    last = after[0][1][2]
-    right = near(np.concatenate(after[0])[:5], TABLE)
-    return right and bool(last.any()) and np.array_equal(last, before[0][1][2])
+behaves_left_rows = shown(  # Rows that have an id are right; the one that has none is as before.
+    "surplus_rows_left", EMBED, "embedding_loading",
+    lambda student, case: leaves_surplus_rows(student),
+)  # fmt: skip
+behaves_even_rows = shown(  # Of five rows three of four ranks load one: not 2, 2, 1 and 0.
+    "rows_shared_out_evenly", EMBED, "embedding_loading",
+    lambda student, case: loads_evenly(student),
+)  # fmt: skip
+behaves_two_parameters = shown(  # A tied model lists head and embedding.
+    "two_parameters", WHOLE, "lm_tied",
+    lambda student, case: {"lm_head.weight", "model.embed_tokens.weight"}
+    <= parameters_listed(student, case),
+)  # fmt: skip
 
 
 @behaviour("head_gathered_and_reshaped", LM_HEAD)
@@ -472,29 +483,8 @@ def behaves_no_default_factor(student: Student, case: Case) -> bool:
 
 # What a call gives that ends without a return, or with more than it should.
 
-behaves_silent_qkv = silent(QK, "qkv_alone")
-behaves_silent_row = silent(ROWS, "row")
-behaves_silent_head_norm = silent(HEAD, "head_norm")
-behaves_silent_rotate = silent(TURN, "rotation")
-behaves_silent_flat = silent(FLAT, "flat_core")
-behaves_silent_attention = silent(ATTEND, "attention_core")
-behaves_silent_merged = silent(MERGED, "merged")
-behaves_silent_act = silent(ACT, "activation")
-behaves_silent_mlp = silent(MLP, "mlp_standing")
-behaves_silent_embedding = silent(EMBED, "embedding_alone")
-behaves_silent_head = silent(LM_HEAD, "lm_head")
-behaves_silent_yarn = silent(YARN, "yarn")
-behaves_silent_norm = silent(NORM, "norm")
-behaves_silent_layer = silent(LAYER, "layers")
-behaves_silent_rotary = silent(ROTARY, "rotary_plain")
-behaves_tuple_of_qkv = beside(QK, "qkv_alone", "1.0.y")
-behaves_tuple_of_row = beside(ROWS, "row")
-behaves_tuple_of_head_norm = beside(HEAD, "head_norm")
-behaves_tuple_of_flat = beside(FLAT, "flat_core")
-behaves_tuple_of_attention = beside(ATTEND, "attention_core")
-behaves_tuple_of_merged = beside(MERGED, "merged", "1.0.y")
-behaves_tuple_of_act = beside(ACT, "activation")
-behaves_tuple_of_mlp = beside(MLP, "mlp_standing")
-behaves_tuple_of_embedding = beside(EMBED, "embedding_alone")
-behaves_tuple_of_head = beside(LM_HEAD, "lm_head")
-behaves_tuple_of_yarn = beside(YARN, "yarn")
+for _exercise, (_recipe, _name) in SIMPLEST.items():
+    _word = _exercise.removeprefix("lab5.")
+    globals()[f"behaves_silent_{_word}"] = silent(_exercise, _recipe)
+    if _name:
+        globals()[f"behaves_tuple_of_{_word}"] = beside(_exercise, _recipe, _name)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from autograder.checks.expect import OUTPUT, expect_close, expect_collectives
+from autograder.checks.expect import (
+    OUTPUT,
+    Result,
+    expect_close,
+    expect_collectives,
+    expect_same,
+    expect_shape,
+)
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.reference.compare import Limit
@@ -110,10 +117,9 @@ def expect_one_collective(result: RankResult, case: Case) -> None:
 # ---- single sequences
 
 
-def bounds(case: Case) -> list[tuple[int, int]]:
-    """First token and end of every sequence of a case."""
-    ends = case["cu"].array.tolist()
-    return list(pairwise(ends))
+def bounds(cu: Tensor) -> list[tuple[int, int]]:
+    """First token and end of every sequence."""
+    return list(pairwise(cu.array.tolist()))
 
 
 def rows(tensor: Tensor, first: int, end: int) -> Tensor:
@@ -124,6 +130,37 @@ def rows(tensor: Tensor, first: int, end: int) -> Tensor:
 def single(count: int) -> Tensor:
     """The ``cu_seqlens`` of one sequence."""
     return Tensor.of(np.array([0, count], np.int32))
+
+
+def reverse(tensor: Tensor, *axes: int) -> Tensor:
+    """The same numbers in reverse order along these axes."""
+    return Tensor.of(np.ascontiguousarray(np.flip(tensor.array, axes)))
+
+
+def expect_each_alone(
+    case: Case, want: Sequence[int], attend: Callable[[int, int, Tensor], Result]
+) -> None:
+    """A ragged batch gives what its sequences give one by one, and so it does when cut elsewhere.
+
+    Args:
+        case: with the batch.
+        want: the shape of the batch's output.
+        attend: called with the first token, the end, and ``cu_seqlens`` of these tokens.
+    """
+    cu = case["cu"]
+    other = Tensor.of(cu.array[-1] - reverse(cu, 0).array)  # the lengths in reverse order
+    plain = Text("a sequence has nothing to do with its neighbours.", "一个序列与相邻的序列无关。")
+    again = Text(
+        "these are the same tokens once more, cut in other places: nothing may be left over from "
+        "the first call.",
+        "还是这些 token，只是在别处切开：第一次调用不应留下任何影响。",
+    )
+    batches = [(cut, why, attend(0, want[0], cut)) for cut, why in ((cu, plain), (other, again))]
+    for cut, why, together in batches:
+        whole = expect_shape(together, want, case)
+        for first, end in bounds(cut):
+            alone = attend(first, end, single(end - first))
+            expect_same(alone, rows(whole, first, end), case, why)
 
 
 def changed_rows(tensor: Tensor, first: int, end: int) -> Tensor:

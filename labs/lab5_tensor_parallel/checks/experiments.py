@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -17,60 +17,31 @@ from autograder.checks.expect import (
     StudentError,
     Tensor,
     answers,
-    behaviour,
-    cases,
-    expect_close,
-    holds,
+    config,
 )
 from autograder.checks.experiments import near, normal, softmax
 from autograder.reference.cases import Case
 from autograder.sandbox.ranks import Each, OutOfStep, RankResult
-from labs.lab5_tensor_parallel.checks.calls import attention_of, qkv_sizes
-
-Array = NDArray[np.float64]
-
-
-def given(values: Any) -> Tensor:
-    return Tensor.of(np.ascontiguousarray(values, dtype=np.float32))
-
-
-def whole(values: Any) -> Tensor:
-    return Tensor.of(np.ascontiguousarray(values, dtype=np.int64))
-
-
-def array_of(value: Any) -> Array | None:
-    with np.errstate(invalid="ignore"):  # what nobody has filled may be anything
-        return value.array.astype(np.float64) if isinstance(value, Tensor) else None
-
-
-def told(student: Student, call: Callable[[], Result]) -> Array | None:
-    """The tensor that a call gives; None where none comes."""
-    for value in answers(student, call):
-        return array_of(value)
-    return None
-
-
-def told_by_ranks(call: Callable[[], RankResult]) -> tuple[list[Array], int] | None:
-    """The tensor of every rank, and how many collectives it took, where the call is counted."""
-    try:
-        result = call()
-        found = [array_of(one.value) for one in result]
-    except StudentError:
-        return None
-    arrays = [one for one in found if one is not None]
-    calls = [name for name in result.calls if name != "barrier"]
-    return (arrays, len(calls)) if len(arrays) == len(found) else None
-
-
-def all_near(got: Sequence[Array] | None, want: Sequence[Any]) -> bool:
-    """Whether every rank has its own of ``want``."""
-    return got is not None and all(near(a, b) for a, b in zip(got, want, strict=True))
-
+from labs.lab5_tensor_parallel.checks.questions import (
+    FLAT,
+    QKV,
+    ROW,
+    ROWS,
+    TABLE_PATH,
+    Array,
+    Experiment,
+    all_near,
+    array_of,
+    given,
+    norm_pair,
+    shown,
+    told,
+    told_by_ranks,
+    whole,
+)
 
 # ---- loading
 
-QKV = "attention.QKVParallelLinear"
-MERGED_PATH, TABLE_PATH = "mlp.MergedColumnParallelLinear", "model.VocabParallelEmbedding"
 HEADS, KV_HEADS, SIZE = 4, 2, 3
 Q, K = HEADS * SIZE, KV_HEADS * SIZE  # rows of queries and of keys
 PARTS = {"q": np.arange(Q) + 100.0, "k": np.arange(K) + 200.0, "v": np.arange(K) + 300.0}
@@ -97,23 +68,50 @@ def places_of(student: Student) -> dict[str, int] | None:
     return found
 
 
-def weight_after(
-    student: Student, path: str, sizes: Sequence[int], loaded: Tensor, shard: Any, held: int
-) -> Array | None:
-    """After loading: what the module holds, or the parameter that it held before."""
+def places_on_ranks(student: Student) -> dict[str, int] | None:
+    """The same on each of two ranks, told by a tall tensor: its only numbers are the rank's own."""
+    found: dict[str, int] = {}
+    for shard, numbers in PARTS.items():
+        group = student.ranks(2)
+        linear = group.new(QKV, 1, SIZE, HEADS, KV_HEADS)
+        given_ones = given(np.zeros((42, 1))), given(numbers[:, None]), shard
+        called = group.call(linear, *given_ones, method="weight_loader", echo=True)
+        try:
+            tall = [array_of(one.value[1][0]) for one in called]
+        except StudentError:
+            return None
+        for rows, own in zip(tall, np.split(numbers, 2), strict=True):
+            if rows is None or rows.shape != (42, 1):
+                return None
+            filled = np.flatnonzero(rows)
+            if len(filled) != len(own) or not near(rows[filled[0] :][: len(own), 0], own):
+                return None
+            if found.setdefault(shard, int(filled[0])) != filled[0]:
+                return None
+    return found
 
-    def call() -> Result:
-        linear = student.new(path, *sizes)
-        weight = student.new("builtins.getattr", linear, "weight")
-        student.call(linear, weight, loaded, *shard, method="weight_loader")
-        return student.get(linear, "weight") if held else student.call(weight, method="clone")
 
-    return told(student, call)
+def packed_on(student: Student, world: int, kv_heads: int) -> tuple[int, Any, Any] | None:
+    """Rows of the packed weight, num_heads and num_kv_heads, where all ranks have the same.
+
+    The whole model has 8 query heads of size 1.
+    """
+    group = student.ranks(world)
+    linear = group.new(QKV, 3, 1, 8, kv_heads)
+    asked = [group.get(linear, name) for name in ("weight", "num_heads", "num_kv_heads")]
+    try:
+        weights, heads, kv = ([one.value for one in result] for result in asked)
+    except StudentError:
+        return None
+    shapes = [weight.shape for weight in weights if isinstance(weight, Tensor)]
+    same = all(values == values[:1] * world for values in (shapes, heads, kv))
+    if not (shapes and same) or len(shapes[0]) != 2 or shapes[0][1] != 3:
+        return None
+    return shapes[0][0], heads[0], kv[0]
 
 
 # ---- row
 
-ROW = "attention.RowParallelLinear"
 TENS = 10.0 * np.arange(3)[:, None]  # of the rows of a weight
 
 
@@ -212,6 +210,19 @@ def flat_shares(
     return found
 
 
+def late_shares() -> list[Array]:
+    """The same where all of the mask, or the part of it for the past or for others, comes late.
+
+    What it hides then is set to 0, and the rest of the shares stays as small as it was.
+    """
+    q, k = flat_inputs()
+    place, text = np.arange(8), np.searchsorted(ENDS, np.arange(8), side="right")
+    own, past = text[:, None] == text, place[:, None] >= place
+    scores = np.einsum("ihd,jhd->hij", q, k.repeat(2, axis=1)) * 8**-0.5
+    early = own | True, own, past
+    return [softmax(np.where(seen, scores, -1e9)) * (own & past) for seen in early]
+
+
 def turned(x: Array, positions: Array, theta: float) -> Array:
     half = x.shape[-1] // 2
     angles = positions[:, None] * theta ** -(np.arange(half) / half)
@@ -232,16 +243,31 @@ _AT: dict[str, NDArray[Any]] = {
     "q_norm.weight": np.abs(normal(4, seed=5)) + 0.5,
     "k_norm.weight": np.abs(normal(4, seed=6)) + 0.5,
 }
-Step = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
 
 
-def attention_told(student: Student, *, passed: bool = False) -> Array | None:
-    """What attention gives on one rank, with its own rotation or one of another base."""
+def of_other_base(student: Student) -> Handle:
+    """A rotation like the student's own, but for its base."""
+    return student.new("functools.partial", Named("attention.rotate"), theta=OTHER)
+
+
+def x_given_back(student: Student) -> Handle:
+    """A rotation that leaves what it is given first as it is."""
+    return student.new("labs.given.parallel.NoRotation")
+
+
+def heads_given_back(student: Student) -> Handle:
+    """A rotation that leaves heads as they are, whether they come before positions or after."""
+    dimensions = student.new("operator.attrgetter", "ndim")
+    return student.new("functools.partial", Named("builtins.max"), key=dimensions)
+
+
+def attention_told(
+    student: Student, rotary: Callable[[Student], Handle] | None = None
+) -> Array | None:
+    """What attention gives on one rank, with its own rotation or one that is passed in."""
 
     def call() -> Result:
-        more: tuple[Handle, ...] = ()
-        if passed:
-            more = (student.new("functools.partial", Named("attention.rotate"), theta=OTHER),)
+        more = () if rotary is None else (rotary(student),)
         weights = {name: given(array) for name, array in _AT.items()}
         sizes = (HIDDEN, 4, 2, 4, 1e-5, THETA)
         attention = student.new("attention.Qwen3Attention", *sizes, *more, weights=weights)
@@ -251,11 +277,19 @@ def attention_told(student: Student, *, passed: bool = False) -> Array | None:
 
 
 def attention_wanted(
-    *, for_q: float = THETA, for_k: float = THETA, swapped: bool = False, norm_v: str = ""
+    *,
+    for_q: float = THETA,
+    for_k: float = THETA,
+    swapped: bool = False,
+    grouped: bool = False,
+    norm_v: str = "",
 ) -> Array:
     """What it should be with these bases (infinite: not turned), and with such a mistake."""
     packed = normal(8, HIDDEN, seed=7).astype(np.float64) @ _AT["qkv_proj.weight"].T
     q, k, v = (part.reshape(8, -1, 4) for part in np.split(packed, (16, 24), axis=1))
+    if grouped:  # for each kv head two of queries, then its key and its value
+        both = packed.reshape(8, 2, 4, 4)
+        q, k, v = both[:, :, :2].reshape(8, 4, 4), both[:, :, 2], both[:, :, 3]
     k, v = (v, k) if swapped else (k, v)
     q, k = normed(q, _AT["q_norm.weight"]), normed(k, _AT["k_norm.weight"])
     if norm_v:
@@ -295,6 +329,32 @@ def turns_of(student: Student) -> Array | None:
     return np.stack((products[pairs, pairs], products[pairs + half, pairs]), -1)
 
 
+def turns_by(student: Student, angles: Array) -> bool:
+    """Whether the pairs turn by these angles at position 1, one way or the other."""
+    want = np.stack((np.cos(angles), np.sin(angles)), -1)
+    found = turns_of(student)
+    return near(found, want) or near(found, want * [1, -1])
+
+
+def rotated(student: Student, x: Array, positions: Array) -> Array | None:
+    def call() -> Result:
+        return student.call("attention.rotate", given(x), whole(positions), BASE)
+
+    return told(student, call)
+
+
+def normed_along(student: Student, axes: int | tuple[int, int]) -> bool:
+    """Whether the mean square is taken along these axes."""
+    x, weight = normal(5, 3, 4).astype(np.float64), (0.5, 2.0, 1.0, 3.0)
+
+    def call() -> Result:
+        norm = student.new("attention.HeadNorm", 4, 1e-5, weights={"weight": given(weight)})
+        return norm(given(x))
+
+    want = x / np.sqrt((x**2).mean(axes, keepdims=True) + 1e-5) * weight
+    return near(told(student, call), want)
+
+
 def row_leaves_some(student: Student) -> bool:
     """Whether some of two or of four ranks return while others wait for them."""
     for world in (2, 4):
@@ -314,6 +374,46 @@ TABLE = np.arange(1, 11, dtype=np.float64).reshape(5, 2)
 STATES = normal(6, 2, seed=8)
 
 
+def leaves_surplus_rows(student: Student) -> bool:
+    """Whether the row without an id is as it was before, not zero, and all others are right."""
+    found = []
+
+    def load() -> RankResult:
+        group = student.ranks(2)
+        embedding = group.new(TABLE_PATH, 5, 2)
+        weight = group.new("builtins.getattr", embedding, "weight")
+        found.append(group.call(weight, method="clone"))
+        group.call(embedding, weight, given(TABLE), method="weight_loader")
+        return group.get(embedding, "weight")
+
+    after, before = told_by_ranks(load), told_by_ranks(found.pop)
+    if after is None or before is None or any(rows.shape != (3, 2) for rows in after[0]):
+        return False
+    last = after[0][1][2]
+    right = near(np.concatenate(after[0])[:5], TABLE)
+    return right and bool(last.any()) and np.array_equal(last, before[0][1][2])
+
+
+def loads_evenly(student: Student) -> bool:
+    """Whether one of four ranks, the first or the last, loads two of five rows, and others one."""
+
+    def load() -> RankResult:
+        group = student.ranks(4)
+        embedding = group.new(TABLE_PATH, 5, 2)
+        weight = group.new("builtins.getattr", embedding, "weight")
+        group.call(embedding, weight, given(TABLE), method="weight_loader")
+        return group.get(embedding, "weight")
+
+    found = told_by_ranks(load)
+    if found is None or any(rows.shape != (2, 2) for rows in found[0]):
+        return False
+    shares = [np.split(TABLE, ends) for ends in ((2, 3, 4), (1, 2, 3))]
+    return any(
+        all_near([rows[: len(own)] for rows, own in zip(found[0], even, strict=True)], even)
+        for even in shares
+    )
+
+
 def head_on_ranks(student: Student) -> list[Array] | None:
     def call() -> RankResult:
         group = student.ranks(2)
@@ -329,125 +429,52 @@ def head_on_ranks(student: Student) -> list[Array] | None:
 LOGITS = STATES[[0, 3, 5]] @ np.concatenate((TABLE, np.zeros((1, 2)))).T  # [sequences, rows]
 
 
-# ---- the simplest call of every exercise
-
-QK, ROWS, HEAD, TURN = "lab5.qkv", "lab5.row", "lab5.head_norm", "lab5.rotate"
-FLAT, ATTEND, MERGED, ACT = (
-    "lab5.flat_attention",
-    "lab5.attention",
-    "lab5.merged",
-    "lab5.silu_and_mul",
-)
-MLP, NORM, LAYER, LOAD = "lab5.mlp", "lab5.norm", "lab5.layer", "lab5.load"
-EMBED, LM_HEAD, YARN, ROTARY = "lab5.embedding", "lab5.lm_head", "lab5.yarn", "lab5.rotary"
+# ---- the norm, loading, and the whole model
 
 
-def norm_pair(student: Student, case: Case) -> Result:
-    """What the norm gives beside a residual."""
-    sizes, dtype = (case["x"].shape[-1], case["eps"]), case.values["dtype"]
-    norm = student.new("mlp.RMSNorm", *sizes, weights=case.weights, dtype=dtype)
-    return norm(case["x"], case["residual"])
+def norm_told(student: Student, case: Case) -> Array | None:
+    """The normed tensor, where the sum beside it is right."""
+    for value in answers(student, lambda: norm_pair(student, case)):
+        if isinstance(value, (tuple, list)) and len(value) == 2:
+            return array_of(value[0]) if near(array_of(value[1]), case["sum"].array) else None
+    return None
 
 
-def simplest(student: Student, case: Case, exercise: str) -> Result:
-    """The simplest call of an exercise, on one rank."""
-    sizes: tuple[Any, ...]
-    if exercise == TURN:
-        return student.call("attention.rotate", case["q"], case["positions"], case["theta"])
-    if exercise == FLAT:
-        tensors = (case[name] for name in ("q", "k", "v", "cu"))
-        return student.call("attention.flat_attention", *tensors)
-    if exercise == ATTEND:
-        return attention_of(student, case)(case["positions"], case["x"], case["cu"])
-    if exercise == ACT:
-        return student.new("mlp.SiluAndMul")(case["x"])
-    if exercise == YARN:
-        sizes = case["size"], case["theta"], case["scaling"]
-        return student.call("model.yarn_frequencies", *sizes)
-    if exercise == ROTARY:
-        sizes = case["size"], case["theta"], case["scaling"]
-        return student.new("model.RotaryEmbedding", *sizes)(case["q"], case["positions"])
-    if exercise == NORM:
-        return norm_pair(student, case)
-    if exercise == HEAD:
-        sizes = case["x"].shape[-1], case["eps"]
-        return student.new("attention.HeadNorm", *sizes, weights=case.weights)(case["x"])
-    if exercise == MLP:
-        down = student.new("labs.given.flat.StandInDown", *case["sizes"])
-        mlp = student.new("mlp.Qwen3MLP", *case["sizes"], down, weights=case.group("1.0."))
-        return mlp(case["x"])
-    if exercise == LAYER:
-        hidden, eps = case.config["hidden_size"], case.config["rms_norm_eps"]
-        parts = (student.new(f"labs.given.flat.StandIn{n}", hidden) for n in ("Attention", "MLP"))
-        layer = student.new("mlp.Qwen3DecoderLayer", hidden, eps, *parts)
-        return layer(case["positions"], case["x"], None, case["cu"])
-    if exercise == EMBED:
-        weights = {"weight": case["weight"]}
-        return student.new(PATHS[exercise], *case["sizes"], weights=weights)(case["ids"])
-    if exercise == LM_HEAD:
-        weights = {"weight": case["weight"]}
-        return student.new(PATHS[exercise], *case["sizes"], weights=weights)(case["x"], case["cu"])
-    sizes = qkv_sizes(case) if exercise == QK else case["sizes"]
-    weights = {"weight": case["weight" if exercise == ROWS else "1.0.weight"]}
-    return student.new(PATHS[exercise], *sizes, weights=weights)(case["x"])
+def normed_by_length(case: Case) -> Array:
+    """The sum over the root of its sum of squares, weighted."""
+    total = case["sum"].array.astype(np.float64)
+    length = np.sqrt((total**2).sum(-1, keepdims=True) + case["eps"])
+    return np.asarray(total / length * case.weights["weight"].array)
 
 
-PATHS = {
-    QK: QKV, ROWS: ROW, MERGED: "mlp.MergedColumnParallelLinear",
-    EMBED: "model.VocabParallelEmbedding", LM_HEAD: "model.ParallelLMHead",
-}  # fmt: skip
+def kind_of_error(student: Student, case: Case, name: str) -> str:
+    """What loading a tensor of this name raises; nothing where it does not."""
+    tensor = next(iter(case.group("hf.").values()))
+    try:
+        model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
+        student.call("mlp.load_weights", model, {name: tensor})
+        student.flush()
+    except StudentError as error:
+        return error.type
+    return ""
 
 
-Experiment = Callable[[Student, Case], bool]
+def parameters_listed(student: Student, case: Case) -> set[str]:
+    """The names of the parameters of a whole model that is made of stand-ins."""
+    names = "Qwen3Attention", "Row", "Qwen3MLP", "Qwen3DecoderLayer", "Norm"
+    stand_ins = [Named(f"labs.given.parallel.StandIn{name}") for name in names]
+
+    def call() -> Result:
+        parts = student.new("labs.given.parallel.Parts", *stand_ins)
+        model = student.new("model.Qwen3ForCausalLM", config(case.config), parts)
+        return student.call("labs.given.parallel.parameters_of", model)
+
+    for found in answers(student, call):
+        return set(found) if isinstance(found, dict) else set()
+    return set()
 
 
-def shown(mistake: str, exercise: str, recipe: str, experiment: Experiment) -> Experiment:
-    """An experiment in one line, to be kept under a name that begins with ``behaves_``."""
-
-    @behaviour(mistake, exercise)
-    @cases(recipe)
-    def behaves(student: Student, case: Case) -> bool:
-        return experiment(student, case)
-
-    return behaves
-
-
-def silent(exercise: str, recipe: str) -> Experiment:
-    """The experiment that shows a call which gives None."""
-
-    def gives_none(student: Student, case: Case) -> bool:
-        return None in answers(student, lambda: simplest(student, case, exercise))
-
-    return shown("nothing_returned", exercise, recipe, gives_none)
-
-
-def beside(exercise: str, recipe: str, name: str = "y") -> Experiment:
-    """The experiment that shows a right answer as one of several items."""
-
-    def gives_more(student: Student, case: Case) -> bool:
-        return holds(
-            student,
-            lambda: simplest(student, case, exercise),
-            lambda item: expect_close(item, case[name], case),
-        )
-
-    return shown("tuple_returned", exercise, recipe, gives_more)
-
-
-def replaced(
-    exercise: str, recipe: str, path: str, sizes: Sequence[int], *shard: Any
-) -> Experiment:
-    """The experiment that shows a loader which makes a new parameter, here of [3, 2] or more."""
-    loaded = given(np.arange(6).reshape(3, 2) + 100.0)
-
-    def replaces(student: Student, case: Case) -> bool:
-        held, handed = (weight_after(student, path, sizes, loaded, shard, now) for now in (1, 0))
-        if held is None or handed is None or held.shape != handed.shape:
-            return False
-        numbers = loaded.array
-        return bool(np.isin(numbers, held).all() and not np.isin(numbers, handed).any())
-
-    return shown("parameter_replaced_while_loading", exercise, recipe, replaces)
+# ---- experiments of one kind, each in a line
 
 
 def gives(mistake: str, want: Callable[[list[Array]], list[Any]]) -> Experiment:

@@ -6,7 +6,7 @@ import numpy as np
 
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
-    OUTPUT,
+    Result,
     cases,
     expect_close,
     expect_dtype,
@@ -24,12 +24,11 @@ from labs.lab5_tensor_parallel.checks.calls import (
     attention_of,
     attention_on_ranks,
     attention_sizes,
-    bounds,
+    expect_each_alone,
     expect_one_collective,
     expect_parity,
     expect_ranks_close,
     rows,
-    single,
     worlds,
 )
 
@@ -119,18 +118,16 @@ def test_attention_k_norm(student: Student, case: Case) -> None:
 
 @cases("attention_core")
 def test_attention_alone(student: Student, case: Case) -> None:
-    """A ragged batch gives what its sequences give one by one.
+    """A ragged batch gives what its sequences give one by one, wherever it is cut.
 
-    长短不一的一批序列与逐个计算的结果相同。
+    长短不一的一批序列无论在哪里切开，都与逐个计算的结果相同。
     """
     attention = attention_of(student, case)
-    together = attention(case["positions"], case["x"], case["cu"])
-    whole = expect_shape(together, case["x"].shape, case)
-    why = Text("a sequence has nothing to do with its neighbours.", "一个序列与相邻的序列无关。")
-    for first, end in bounds(case):
-        given = rows(case["positions"], first, end), rows(case["x"], first, end)
-        alone = attention(*given, single(end - first))
-        expect_same(alone, rows(whole, first, end), case, why, OUTPUT)
+
+    def attend(first: int, end: int, cu: Tensor) -> Result:
+        return attention(rows(case["positions"], first, end), rows(case["x"], first, end), cu)
+
+    expect_each_alone(case, case["x"].shape, attend)
 
 
 @cases("attention_bfloat16")

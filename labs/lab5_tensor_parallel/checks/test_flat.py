@@ -6,7 +6,7 @@ import numpy as np
 
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
-    OUTPUT,
+    Result,
     cases,
     expect_close,
     expect_dtype,
@@ -20,10 +20,21 @@ from autograder.reference.cases import Case
 from autograder.reference.compare import Limit
 from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
-from labs.lab5_tensor_parallel.checks.calls import INPUT, bounds, changed_rows, rows, single
+from labs.lab5_tensor_parallel.checks.calls import (
+    INPUT,
+    bounds,
+    changed_rows,
+    expect_each_alone,
+    reverse,
+    rows,
+)
 
 NORM, ROTATE, ATTEND = "attention.HeadNorm", "attention.rotate", "attention.flat_attention"
 SCORES = Text("the products of rotated queries and keys", "旋转后查询与键的乘积")
+REVERSED = Text(
+    "the products after a second call, with the tokens in reverse order",
+    "第二次调用（token 的顺序相反）之后的乘积",
+)
 
 
 @checks("""
@@ -69,17 +80,24 @@ def test_rotate_runs(student: Student, case: Case) -> None:
     expect_dtype(result, "float32", case)
 
 
-@checks("""
-    test_rotate_scores: rotation
-        Products of rotated queries and keys are those of Hugging Face.
-        旋转后查询与键的乘积与 Hugging Face 一致。
-    """)
-def _expect_scores(student: Student, case: Case, limit: Limit | None = None) -> None:
-    q, k = (student.call(ROTATE, case[n], case["positions"], case["theta"]) for n in "qk")
+def _scores(case: Case, q: Result, k: Result) -> Tensor:
+    """Products of all queries with all keys."""
     left = expect_shape(q, case["q"].shape, case).array.astype(np.float64)
     right = expect_shape(k, case["k"].shape, case).array.astype(np.float64)
-    scores = np.einsum("qhd,kgd->hgqk", left, right).astype(np.float32)
-    expect_close(Tensor.of(scores), case["y"], case, SCORES, limit=limit)
+    return Tensor.of(np.einsum("qhd,kgd->hgqk", left, right).astype(np.float32))
+
+
+@cases("rotation")
+def test_rotate_scores(student: Student, case: Case) -> None:
+    """Products of rotated queries and keys are those of Hugging Face, in any order of the tokens.
+
+    旋转后查询与键的乘积与 Hugging Face 一致，与 token 的顺序无关。
+    """
+    positions, theta = case["positions"], case["theta"]
+    there = [student.call(ROTATE, case[n], positions, theta) for n in "qk"]
+    back = [student.call(ROTATE, reverse(case[n], 0), reverse(positions, 0), theta) for n in "qk"]
+    expect_close(_scores(case, *there), case["y"], case, SCORES)
+    expect_close(_scores(case, *back), reverse(case["y"], -2, -1), case, REVERSED)
 
 
 @cases("rotation_far")
@@ -88,7 +106,8 @@ def test_rotate_far(student: Student, case: Case) -> None:
 
     角度用 float32：很远的位置仍能区分。
     """
-    _expect_scores(student, case, Limit(1e-3, 1e-2))
+    turned = (student.call(ROTATE, case[n], case["positions"], case["theta"]) for n in "qk")
+    expect_close(_scores(case, *turned), case["y"], case, SCORES, limit=Limit(1e-3, 1e-2))
 
 
 @cases("rotation")
@@ -155,7 +174,7 @@ def test_flat_others(student: Student, case: Case) -> None:
         "a sequence begins and ends.",
         "改变的只是另一个序列的键与值。请检查 cu_seqlens 所说的序列起止位置。",
     )
-    for number, (first, end) in enumerate(bounds(case)):
+    for number, (first, end) in enumerate(bounds(cu)):
         other_k, other_v = (changed_rows(t, first, end) for t in (k, v))
         after = student.call(ATTEND, q, other_k, other_v, cu)
         rest = [place for place in range(len(q.array)) if not first <= place < end]
@@ -171,7 +190,7 @@ def test_flat_future(student: Student, case: Case) -> None:
     """
     q, k, v, cu = case["q"], case["k"], case["v"], case["cu"]
     before = student.call(ATTEND, q, k, v, cu)
-    first, end = max(bounds(case), key=lambda own: own[1] - own[0])
+    first, end = max(bounds(cu), key=lambda own: own[1] - own[0])
     other_k, other_v = (changed_rows(t, end - 1, end) for t in (k, v))
     after = student.call(ATTEND, q, other_k, other_v, cu)
     why = Text(
@@ -183,18 +202,15 @@ def test_flat_future(student: Student, case: Case) -> None:
 
 @cases("flat_core")
 def test_flat_alone(student: Student, case: Case) -> None:
-    """A ragged batch gives what its sequences give one by one.
+    """A ragged batch gives what its sequences give one by one, wherever it is cut.
 
-    长短不一的一批序列与逐个计算的结果相同。
+    长短不一的一批序列无论在哪里切开，都与逐个计算的结果相同。
     """
-    given = case["q"], case["k"], case["v"]
-    together = student.call(ATTEND, *given, case["cu"])
-    whole = expect_shape(together, case["q"].shape, case)
-    why = Text("a sequence has nothing to do with its neighbours.", "一个序列与相邻的序列无关。")
-    for first, end in bounds(case):
-        own = [rows(tensor, first, end) for tensor in given]
-        alone = student.call(ATTEND, *own, single(end - first))
-        expect_same(alone, rows(whole, first, end), case, why, OUTPUT)
+
+    def attend(first: int, end: int, cu: Tensor) -> Result:
+        return student.call(ATTEND, *(rows(case[name], first, end) for name in "qkv"), cu)
+
+    expect_each_alone(case, case["q"].shape, attend)
 
 
 @cases("flat_large")

@@ -88,6 +88,8 @@ def test_qkv_shapes(student: Student, case: Case) -> None:
         linear = group.new(QKV, *qkv_sizes(case))
         weights, heads = group.get(linear, "weight"), group.get(linear, "num_heads")
         kv_heads = group.get(linear, "num_kv_heads")
+        # What a weight holds at first is free, and so no mistake is known by it; its size is not.
+        group.get(group.new("builtins.getattr", linear, "weight"), "shape")
         for rank in range(world):
             expect_shape(weights[rank], case[f"{world}.{rank}.weight"].shape, case, on(rank))
             _, _, all_heads, all_kv_heads = qkv_sizes(case)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
+    Result,
     cases,
     expect_close,
     expect_error,
@@ -28,10 +29,6 @@ NOTES = Text("what reached the parameters", "到达各参数的内容")
         A loader without parts is called with two arguments.
         不分部分的 loader 以两个参数调用。
 
-    test_load_plain: load_plain
-        What has no loader is copied, under its own name.
-        没有 loader 的参数按原名直接复制。
-
     test_load_layers: load_layers
         Two layers at once: everything lands in its own.
         同时加载两层：每个张量都到自己的层。
@@ -40,11 +37,32 @@ def _expect_loaded(student: Student, case: Case) -> None:
     """Every loader is called with its part, every other parameter is filled."""
     model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
     student.call(LOAD, model, case.group("hf."))
-    found, want = student.call(model), case.group("want.")
+    _expect_found(student.call(model), case)
+
+
+def _expect_found(found: Result, case: Case, en: str = "", zh: str = "") -> None:
+    want = case.group("want.")
     got = expect_keys(found, sorted(want), case, NOTES)
     for name, tensor in want.items():
-        what = Text(f"what was loaded as {name}", f"作为 {name} 加载的内容")
+        what = Text(f"what was loaded as {name}{en}", f"作为 {name} 加载的内容{zh}")
         expect_close(got[name], tensor, case, what)
+
+
+@cases("load_plain")
+def test_load_plain(student: Student, case: Case) -> None:
+    """What has no loader is copied, under its own name: the checkpoint may change afterwards.
+
+    没有 loader 的参数按原名直接复制：之后检查点可以改变。
+    """
+    model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
+    given = {name: student.new("torch.clone", one) for name, one in case.group("hf.").items()}
+    student.call(LOAD, model, given)
+    found = student.call(model)
+    for tensor in given.values():
+        student.call(tensor, method="zero_")
+    after = student.call(model)
+    _expect_found(found, case)
+    _expect_found(after, case, ", once the checkpoint's tensor was set to 0", "（检查点随后置零）")
 
 
 @cases("load_plain")

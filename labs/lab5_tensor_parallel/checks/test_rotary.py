@@ -20,13 +20,19 @@ from autograder.reference.cases import Case
 from autograder.reference.compare import Limit
 from autograder.sandbox.student import Handle, Student
 from autograder.wire.messages import Tensor
-from labs.lab5_tensor_parallel.checks.calls import INPUT
+from labs.lab5_tensor_parallel.checks.calls import INPUT, reverse
 
 FREQUENCIES = Text("the frequencies", "频率")
 SCORES = Text("the products of rotated queries and keys", "旋转后查询与键的乘积")
+REVERSED = Text(
+    "the products after a second call, with the tokens in reverse order",
+    "第二次调用（token 的顺序相反）之后的乘积",
+)
+SCORES_OF = "labs.given.parallel.scores_of"
 LENGTH = Text("the length of a head", "每个头的长度")
 # Every frequency by itself: the slow ones are a millionth of the first.
 EVERY = Limit(1e-5, 1e-4)
+PRODUCTS = Limit(1e-4, 1e-3)
 
 
 def _frequencies(student: Student, case: Case) -> Tensor:
@@ -85,22 +91,29 @@ def test_rotary_runs(student: Student, case: Case) -> None:
     expect_value(held, 0, case, what)
 
 
-@checks("""
-    test_rotary_plain: rotary_plain
-        Without scaling it is the rotation of Qwen3.
-        没有缩放时，就是 Qwen3 的旋转。
+@cases("rotary_plain")
+def test_rotary_plain(student: Student, case: Case) -> None:
+    """Without scaling it is the rotation of Qwen3, in any order of the tokens.
 
+    没有缩放时，就是 Qwen3 的旋转，与 token 的顺序无关。
+    """
+    rotary, given = _rotary(student, case), [case[name] for name in ("q", "k", "positions")]
+    there = student.call(SCORES_OF, rotary, *given)
+    back = student.call(SCORES_OF, rotary, *(reverse(tensor, 0) for tensor in given))
+    expect_close(there, case["y"], case, SCORES, limit=PRODUCTS)
+    expect_close(back, reverse(case["y"], -2, -1), case, REVERSED, limit=PRODUCTS)
+
+
+@checks("""
     test_rotary_scaled: rotary_scaled rotary_far
         With YaRN the products of queries and keys are those of Hugging Face.
         使用 YaRN 时，查询与键的乘积与 Hugging Face 一致。
     """)
 def _expect_scores(student: Student, case: Case) -> None:
-    scores = student.call(
-        "labs.given.parallel.scores_of",
-        _rotary(student, case), case["q"], case["k"], case["positions"],
-    )  # fmt: skip
+    given = case["q"], case["k"], case["positions"]
+    scores = student.call(SCORES_OF, _rotary(student, case), *given)
     # An angle of thousands has an error of some ten-thousandths in float32.
-    far = Limit(1e-3, 1e-2) if case.recipe == "rotary_far" else Limit(1e-4, 1e-3)
+    far = Limit(1e-3, 1e-2) if case.recipe == "rotary_far" else PRODUCTS
     expect_close(scores, case["y"], case, SCORES, limit=far)
 
 
