@@ -96,7 +96,7 @@ _NO_CHECKS = ("probes.py", "behaviours.py", "experiments.py", "confirmations.py"
 
 
 def made_of(place: LabSources) -> str:
-    """Hash of everything that fingerprints hang on, but for the libraries: no words, no points."""
+    """Hash of all that fingerprints hang on but the libraries: no words, no points, no docstrings."""
     lab = place.lab
     asked = [[e.id, e.file, [[c.name, c.needs, c.fresh] for c in e.checks]] for e in lab.exercises]
     mistakes = [
@@ -104,9 +104,10 @@ def made_of(place: LabSources) -> str:
         for e in catalogue_of(place).entries
     ]
     files = (place.folder / "checks").glob("*.py")
-    checks = [code_of(path) for path in sorted(files) if path.name not in _NO_CHECKS]
-    own = [content(path) for path in (*(place.solution / f for f in lab.files), place.cases)]
-    return hashed(str(VERSION), json.dumps([lab.given, asked, mistakes]), *checks, *own)
+    code = [path for path in sorted(files) if path.name not in _NO_CHECKS]
+    code += [place.solution / name for name in lab.files]
+    about = json.dumps([lab.given, asked, mistakes])
+    return hashed(str(VERSION), about, *map(code_of, code), content(place.cases))
 
 
 def made_of_singles(place: LabSources) -> str:

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 76c071f98073): fill in the TODOs.
+# Generated from the course's sources (stub 42038614f744): fill in the TODOs.
 """Lab 1, part 3: from text to vectors. Byte-level BPE as Qwen3 uses it, chat, embedding, positions.
 
 Fill in every TODO. A *token* is a run of bytes with a number, its *id*; a *merge* is a pair of
@@ -161,7 +161,7 @@ def apply_chat_template(
     Args:
         messages: each has a ``"role"`` (``"system"``, ``"user"``, ``"assistant"``) and a
             ``"content"``; the last one is the user's. Not changed.
-        add_generation_prompt: begin the assistant's answer at the end, up to its first line.
+        add_generation_prompt: end with the line that begins an assistant's message.
     """
     # TODO lab1.chat_template: Chat template
     raise NotImplementedError("TODO lab1.chat_template: to be written")

@@ -224,7 +224,7 @@ def apply_chat_template(
     Args:
         messages: each has a ``"role"`` (``"system"``, ``"user"``, ``"assistant"``) and a
             ``"content"``; the last one is the user's. Not changed.
-        add_generation_prompt: begin the assistant's answer at the end, up to its first line.
+        add_generation_prompt: end with the line that begins an assistant's message.
     """
     # BEGIN SOLUTION lab1.chat_template
     text = ""

@@ -67,11 +67,12 @@ def test_banks_are_built_proved_and_found_stale(
         assert old in text
         path.write_text(text.replace(old, new), encoding="utf-8")
 
-    # Words, points and titles ask nothing again.
+    # Words, points, titles and docstrings ask nothing again.
     place.fingerprints.write_bytes(bank.dump(singles))
     monkeypatch.setattr(fingerprints, "build", None)
     reworded(place.folder / "lab.toml", 'family = "MLP"', 'family = "shape"')
     reworded(place.folder / "checks" / "test_mlp.py", "能运行", "能够运行")
+    reworded(place.solution / "mlp.py", '    """', '    """Or: ')
     assert list(prove_lab.stale(place)) == []
     reworded(place.misconceptions, 'hint.en = "', 'hint.en = "Now: ')
     assert any("other words" in found for found in prove_lab.stale(place))
