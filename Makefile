@@ -33,8 +33,8 @@ NO_PYTHON = 没有 $(PYTHON)，或其版本低于 3.11：请先 sudo apt install
 PYTHON=python3.11（没有 root 权限：用 uv 或 conda，见 README.zh-CN.md）
 NO_VENV = $(PYTHON) 无法创建环境：请先 sudo apt install python3-venv（没有 root 权限：用 uv 或 conda，见 README.zh-CN.md）
 NO_ANSWER = 没有应答；torch 将与其他软件包一起安装
-NOT_THERE = $(VENV) 不是一个环境；make setup VENV=$(VENV) 可以在那里创建
-NO_GRADER = $(VENV) 中没有评分器：请运行 make setup VENV=$(VENV)
+NOT_THERE = $(VENV) 不是 Python 虚拟环境；make setup VENV=$(VENV) 可以在那里创建
+NO_GRADER = $(VENV) 中没有评分程序：请运行 make setup VENV=$(VENV)
 else
 SETTING_UP = setting up $(VENV): only this once, and it takes a few minutes
 NO_PYTHON = $(PYTHON) is missing or older than 3.11: sudo apt install python3.11-venv, then make setup \

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 4d2e9164ff2f): fill in the TODOs.
+# Generated from the course's sources (stub f028dd1d8685): fill in the TODOs.
 """Lab 3, part 1: rotation by complex numbers, a KV cache, and attention that decodes with it.
 
 Fill in every TODO. Queries, keys and values are ``[batch, seq, heads, head_dim]`` here, as in
@@ -28,7 +28,7 @@ def precompute_freqs_cis(head_dim: int, end: int, theta: float) -> torch.Tensor:
     Returns:
         complex64 ``[end, head_dim/2]``, every entry of length 1; angles are taken in float32.
     """
-    # TODO lab3.freqs_cis: The table of turns
+    # TODO lab3.freqs_cis: The table of rotations
     raise NotImplementedError("TODO lab3.freqs_cis: to be written")
 
 
@@ -65,7 +65,7 @@ def permute_for_complex(weight: torch.Tensor, heads: int, head_dim: int) -> torc
     Returns:
         The same rows in the new order; ``weight`` itself is left as it was.
     """
-    # TODO lab3.permute: Carry rows over
+    # TODO lab3.permute: Reorder the rows
     raise NotImplementedError("TODO lab3.permute: to be written")
 
 
@@ -82,7 +82,7 @@ class KVCache:
     def update(
         self, k: torch.Tensor, v: torch.Tensor, start_pos: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the keys and values of T tokens, and give back all up to and with them.
+        """Store the keys and values of T tokens, and return everything up to and including them.
 
         What was stored at ``start_pos`` and later is replaced: the cache holds
         ``start_pos + T`` tokens afterwards.
@@ -97,7 +97,7 @@ class KVCache:
             dtype.
 
         Raises:
-            ValueError: the tokens would end beyond ``max_len`` (the text gives that number), or
+            ValueError: the tokens would end beyond ``max_len`` (the message contains that number), or
                 ``start_pos`` lies beyond the tokens that the cache holds. Nothing is stored then.
         """
         # TODO lab3.kv_cache: KVCache

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 59866e7a9b6f): fill in the TODOs.
+# Generated from the course's sources (stub 959a46790be0): fill in the TODOs.
 """Lab 6, part 1: attention that never holds a table of all queries by all keys.
 
 Fill in every TODO. Queries, keys and values are ``[batch, heads, seq, head_dim]``.
@@ -20,7 +20,7 @@ def online_softmax(blocks: Iterable[torch.Tensor]) -> tuple[torch.Tensor, torch.
 
     Args:
         blocks: tensors ``[..., n]``, at least one; n may differ from block to block. A score of
-            ``-inf`` counts nothing. No copy of a block is kept once the next one is looked at.
+            ``-inf`` counts for nothing. No copy of a block is kept once the next one is looked at.
 
     Returns:
         ``(maximum, total)``, each float32 ``[...]``: the largest score, and the sum of

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub d5eaf565ee0a): fill in the TODOs.
+# Generated from the course's sources (stub 24cbc49a10b4): fill in the TODOs.
 """Lab 6, part 2: a sparse mixture of experts, of which every token uses only a few.
 
 Fill in every TODO. Parameters have the names of transformers 5 and later, so its weights load
@@ -77,7 +77,7 @@ class Experts(nn.Module):
 
 
 class SparseMoeBlock(nn.Module):
-    """What stands in the place of the MLP: ``gate`` (:class:`Router`) and ``experts``."""
+    """What takes the place of the MLP: ``gate`` (:class:`Router`) and ``experts``."""
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ class KVCache:
     def update(
         self, k: torch.Tensor, v: torch.Tensor, start_pos: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the keys and values of T tokens, and give back all up to and with them.
+        """Store the keys and values of T tokens, and return everything up to and including them.
 
         What was stored at ``start_pos`` and later is replaced: the cache holds
         ``start_pos + T`` tokens afterwards.
@@ -112,7 +112,7 @@ class KVCache:
             dtype.
 
         Raises:
-            ValueError: the tokens would end beyond ``max_len`` (the text gives that number), or
+            ValueError: the tokens would end beyond ``max_len`` (the message contains that number), or
                 ``start_pos`` lies beyond the tokens that the cache holds. Nothing is stored then.
         """
         # BEGIN SOLUTION lab3.kv_cache

@@ -19,7 +19,7 @@ def online_softmax(blocks: Iterable[torch.Tensor]) -> tuple[torch.Tensor, torch.
 
     Args:
         blocks: tensors ``[..., n]``, at least one; n may differ from block to block. A score of
-            ``-inf`` counts nothing. No copy of a block is kept once the next one is looked at.
+            ``-inf`` counts for nothing. No copy of a block is kept once the next one is looked at.
 
     Returns:
         ``(maximum, total)``, each float32 ``[...]``: the largest score, and the sum of

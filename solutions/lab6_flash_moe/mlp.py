@@ -95,7 +95,7 @@ class Experts(nn.Module):
 
 
 class SparseMoeBlock(nn.Module):
-    """What stands in the place of the MLP: ``gate`` (:class:`Router`) and ``experts``."""
+    """What takes the place of the MLP: ``gate`` (:class:`Router`) and ``experts``."""
 
     def __init__(
         self,

@@ -256,7 +256,7 @@ def _each(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Each, Each]:
 def test_whole_collectives(student: Student, case: Case) -> None:
     """A decoder layer makes two collective calls: one in attention, one in the MLP.
 
-    一个解码层恰好调用两次集合通信：注意力一次，MLP 一次。
+    一个解码器层恰好调用两次集合通信：注意力一次，MLP 一次。
     """
     group = student.ranks(2)
     layer = _whole_layer(group, case, 0)

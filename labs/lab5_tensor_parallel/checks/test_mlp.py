@@ -86,7 +86,7 @@ def test_merged_rows(student: Student, case: Case) -> None:
 def test_act_runs(student: Student, case: Case) -> None:
     """It halves the last dimension.
 
-    最后一维减半。
+    最后一个轴减半。
     """
     expect_shape(student.new(ACT)(case["x"]), case["y"].shape, case)
 
