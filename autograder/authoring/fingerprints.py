@@ -96,7 +96,7 @@ _NO_CHECKS = ("probes.py", "behaviours.py", "experiments.py", "confirmations.py"
 
 
 def made_of(place: LabSources) -> str:
-    """Hash of all that fingerprints hang on but the libraries: no words, no points, no docstrings."""
+    """Hash of what fingerprints hang on, but for the libraries: no words, points or docstrings."""
     lab = place.lab
     asked = [[e.id, e.file, [[c.name, c.needs, c.fresh] for c in e.checks]] for e in lab.exercises]
     mistakes = [

@@ -16,7 +16,7 @@ import torch
 
 
 class OutOfBlocks(RuntimeError):
-    """More blocks are wanted than nobody owns."""
+    """More blocks were asked for than are free."""
 
 
 @dataclass(frozen=True)

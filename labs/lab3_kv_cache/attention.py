@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub f028dd1d8685): fill in the TODOs.
+# Generated from the course's sources (stub b10cbce736c5): fill in the TODOs.
 """Lab 3, part 1: rotation by complex numbers, a KV cache, and attention that decodes with it.
 
 Fill in every TODO. Queries, keys and values are ``[batch, seq, heads, head_dim]`` here, as in
@@ -97,8 +97,8 @@ class KVCache:
             dtype.
 
         Raises:
-            ValueError: the tokens would end beyond ``max_len`` (the message contains that number), or
-                ``start_pos`` lies beyond the tokens that the cache holds. Nothing is stored then.
+            ValueError: the tokens would end beyond ``max_len``, a number that the message contains;
+                or ``start_pos`` lies beyond the tokens that the cache holds. Nothing is stored.
         """
         # TODO lab3.kv_cache: KVCache
         raise NotImplementedError("TODO lab3.kv_cache: to be written")

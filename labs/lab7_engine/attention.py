@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub be88fbca0bc9): fill in the TODOs.
+# Generated from the course's sources (stub b96bf1411723): fill in the TODOs.
 """Lab 7, part 1: keys and values in blocks, block tables, and attention that reads through them.
 
 Fill in every TODO. Tokens of all sequences lie side by side, ``[tokens, heads, head_dim]``, as in
@@ -19,7 +19,7 @@ from labs.given.norm import RMSNorm
 
 
 class OutOfBlocks(RuntimeError):
-    """The pool has not as many blocks left as were asked for."""
+    """The pool does not have as many blocks left as were asked for."""
 
 
 class BlockPool:
@@ -28,7 +28,7 @@ class BlockPool:
     A block can have several owners: sequences that begin alike. It is available when it has none.
 
     Attributes: ``keys`` and ``values``, ``[num_blocks, block_size, kv_heads, head_dim]``, zeros at
-    first: all sizes can be read there. Blocks are called by their number, from 0 on.
+    first: all sizes can be read there. Blocks are referred to by number, from 0 on.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BlockPool:
         raise NotImplementedError("TODO lab7.block_pool: to be written")
 
     def free(self, block: int) -> None:
-        """Take one owner from a block; without any it is available again.
+        """Take one owner from a block; when it has none left, it is available again.
 
         Raises:
             ValueError: nobody owns it.

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 77fcad0c76a0): fill in the TODOs.
+# Generated from the course's sources (stub 33ae7a4c90f8): fill in the TODOs.
 """Lab 7, part 3: the engine around a model: blocks that are found again, a scheduler, a loop.
 
 Fill in every TODO. Names that begin with ``_`` are suggestions: use them, change them, or leave
@@ -33,7 +33,7 @@ from labs.given.serving import (
 
 
 class PrefixCache:
-    """Blocks of ``block_size`` tokens, each with so many owners; full ones are found again.
+    """Blocks of ``block_size`` tokens, each with a count of its owners; full ones are found again.
 
     Attributes:
         num_blocks: how many there are, numbered from 0.
@@ -64,7 +64,7 @@ class PrefixCache:
         does without its last block.
 
         Args:
-            tokens: ids of a whole text, at least one; whole numbers of 64 bits. Different
+            tokens: ids of a whole text, at least one; signed 64-bit integers. Different
                 beginnings are never taken for each other, not even where Python's ``hash`` is
                 the same for both.
 
@@ -124,7 +124,7 @@ class Scheduler:
     """
 
     def __init__(self, cache: Any, token_budget: int, max_running: int) -> None:
-        """Nobody is there at first.
+        """Starts out empty.
 
         Args:
             cache: a :class:`PrefixCache`, or what is used as one.
@@ -216,7 +216,7 @@ class _Text:
         raise NotImplementedError("TODO lab7.engine: to be written")
 
     def piece(self, finished: bool) -> str:
-        """Give what can be passed on now and was not."""
+        """Return the text that may be passed on now and has not been yet."""
         # TODO lab7.engine: The loop
         raise NotImplementedError("TODO lab7.engine: to be written")
 

@@ -112,8 +112,8 @@ class KVCache:
             dtype.
 
         Raises:
-            ValueError: the tokens would end beyond ``max_len`` (the message contains that number), or
-                ``start_pos`` lies beyond the tokens that the cache holds. Nothing is stored then.
+            ValueError: the tokens would end beyond ``max_len``, a number that the message contains;
+                or ``start_pos`` lies beyond the tokens that the cache holds. Nothing is stored.
         """
         # BEGIN SOLUTION lab3.kv_cache
         end = start_pos + k.shape[1]

@@ -1,4 +1,4 @@
-"""Lab 4, carried over: the attention of lab 2, and one thing more: a cache.
+"""Lab 4, carried over: the attention of lab 2, with one addition: a cache.
 
 Bring yours with ``make carry FROM=2 TO=4``, then give ``forward`` its ``past``. Shapes are
 written as ``[batch, heads, seq, head_dim]``.
@@ -16,7 +16,7 @@ from labs.given.norm import RMSNorm
 
 
 def rotate_half(x: torch.Tensor) -> torch.Tensor:
-    """Turn each pair ``(x_i, x_{i + d/2})`` by a quarter: it becomes ``(-x_{i + d/2}, x_i)``.
+    """Turn each pair ``(x_i, x_{i + d/2})`` by a quarter turn: it becomes ``(-x_{i + d/2}, x_i)``.
 
     Args:
         x: ``[..., d]`` with an even ``d``, any dtype.

@@ -74,12 +74,12 @@ class Qwen3DecoderLayer(nn.Module):
 def build_attention_mask(
     attention_mask: torch.Tensor, query_len: int, dtype: torch.dtype
 ) -> torch.Tensor:
-    """Say for every query which keys it may see: those before it and itself, without padding.
+    """Say for every query which keys it may see: tokens before it, and always itself.
 
     Args:
         attention_mask: ``[B, K]``, 1 for a token and 0 for padding (left or right), the tokens
             in a cache included.
-        query_len: the queries are the last so many of the K tokens.
+        query_len: the queries are the last ``query_len`` of the K tokens.
         dtype: of the result.
 
     Returns:
@@ -104,7 +104,7 @@ def build_position_ids(attention_mask: torch.Tensor, query_len: int) -> torch.Te
 
     Args:
         attention_mask: ``[B, K]``, as in :func:`build_attention_mask`.
-        query_len: the positions of the last so many tokens are wanted.
+        query_len: of how many tokens, the last ones, positions are wanted.
 
     Returns:
         Integers ``[B, query_len]``, none below 0; the position of padding is yours to choose.
@@ -148,8 +148,8 @@ class Qwen3Model(nn.Module):
             input_ids: ``[B, T]``, the new tokens.
             attention_mask: ``[B, past + T]``, 1 for a token and 0 for padding, tokens in the
                 cache included; None means that nothing is padding.
-            position_ids: ``[T]`` or ``[B, T]``; None means that tokens are counted: from the
-                mask where there is one, otherwise on from what the cache holds.
+            position_ids: ``[T]`` or ``[B, T]``; None: computed from the mask if there is one,
+                otherwise continuing after the tokens in the cache.
             past: a cache that every layer reads and adds to, or None.
 
         Returns:
@@ -226,8 +226,8 @@ def load_hf_checkpoint(
         The model, in ``eval()`` mode. A tied head needs no tensor of its own.
 
     Raises:
-        ValueError: the files lack a parameter, or hold one that the model has not; the text
-            names each of them.
+        ValueError: the files lack a parameter, or hold one that the model does not have; the
+            text names each of them.
     """
     # BEGIN SOLUTION lab4.load
     folder = Path(path)
@@ -266,9 +266,10 @@ def sample(
         logits: ``[B, vocab]``, left as they are.
         temperature: 0 means the likeliest token; otherwise logits are divided by it first.
         top_k: only the k likeliest tokens can be chosen; None means all.
-        top_p: of these only the likeliest, as few as have a probability of at least ``top_p``
-            together (Holtzman et al. 2020, nucleus sampling); 1.0 means all. One always stays.
-        generator: where chance comes from; None means torch's own.
+        top_p: of these only the smallest set of likeliest tokens whose probabilities add up to at
+            least ``top_p`` (Holtzman et al. 2020, nucleus sampling); 1.0 means all. One always
+            stays.
+        generator: the source of randomness; None means torch's own.
 
     Returns:
         Token ids ``[B]``, int64.
@@ -313,14 +314,14 @@ def generate(
     Args:
         model: called as ``model(input_ids, attention_mask=…, past=…)``, gives logits
             ``[B, T, vocab]``.
-        input_ids: ``[B, T]``, rows of equal length, shorter ones padded on the left.
-        max_new_tokens: at most so many are added, 1 or more.
-        attention_mask: ``[B, T]``, 1 for a token and 0 for padding; None means no padding. It
-            grows with the text.
+        input_ids: ``[B, T]``, prompts, padded on the left to one length.
+        max_new_tokens: how many tokens are added at most, 1 or more.
+        attention_mask: ``[B, T]``, 1 for a token and 0 for padding; None means no padding. A
+            column of ones is added for every step.
         temperature: see :func:`sample`.
         top_k: see :func:`sample`.
         top_p: see :func:`sample`.
-        eos: a row that is given this token is done: from then on it only gets ``eos``. When
+        eos: a row that generates this token is done: from then on it only gets ``eos``. When
             all rows are done, nothing more is generated. None means there is no such token.
         generator: see :func:`sample`.
         on_token: called with the new tokens ``[B]`` of every step, as soon as they are known.

@@ -18,7 +18,7 @@ from labs.given.norm import RMSNorm
 
 
 class OutOfBlocks(RuntimeError):
-    """The pool has not as many blocks left as were asked for."""
+    """The pool does not have as many blocks left as were asked for."""
 
 
 class BlockPool:
@@ -27,7 +27,7 @@ class BlockPool:
     A block can have several owners: sequences that begin alike. It is available when it has none.
 
     Attributes: ``keys`` and ``values``, ``[num_blocks, block_size, kv_heads, head_dim]``, zeros at
-    first: all sizes can be read there. Blocks are called by their number, from 0 on.
+    first: all sizes can be read there. Blocks are referred to by number, from 0 on.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class BlockPool:
         # END SOLUTION
 
     def free(self, block: int) -> None:
-        """Take one owner from a block; without any it is available again.
+        """Take one owner from a block; when it has none left, it is available again.
 
         Raises:
             ValueError: nobody owns it.

@@ -32,7 +32,7 @@ from labs.given.serving import (
 
 
 class PrefixCache:
-    """Blocks of ``block_size`` tokens, each with so many owners; full ones are found again.
+    """Blocks of ``block_size`` tokens, each with a count of its owners; full ones are found again.
 
     Attributes:
         num_blocks: how many there are, numbered from 0.
@@ -74,7 +74,7 @@ class PrefixCache:
         does without its last block.
 
         Args:
-            tokens: ids of a whole text, at least one; whole numbers of 64 bits. Different
+            tokens: ids of a whole text, at least one; signed 64-bit integers. Different
                 beginnings are never taken for each other, not even where Python's ``hash`` is
                 the same for both.
 
@@ -169,7 +169,7 @@ class Scheduler:
     """
 
     def __init__(self, cache: Any, token_budget: int, max_running: int) -> None:
-        """Nobody is there at first.
+        """Starts out empty.
 
         Args:
             cache: a :class:`PrefixCache`, or what is used as one.
@@ -342,7 +342,7 @@ class _Text:
         # END SOLUTION
 
     def piece(self, finished: bool) -> str:
-        """Give what can be passed on now and was not."""
+        """Return the text that may be passed on now and has not been yet."""
         # BEGIN SOLUTION lab7.engine
         end = len(self.text)
         if not finished:

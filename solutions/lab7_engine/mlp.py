@@ -1,7 +1,7 @@
 """Lab 7, part 2: weights in eight and in four bits, which are made wide again block by block.
 
 Fill in every TODO. A *code* is a small whole number that stands for a weight; a *scale* is the
-distance between the weights of two codes that follow each other (a *step*). Codes, scales and zero
+distance between the weights of two consecutive codes (a *step*). Codes, scales and zero
 points are buffers: nobody learns them. The MLP's parts have the names of Hugging Face.
 """
 
@@ -97,10 +97,11 @@ def quantize_groups(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Give every ``group_size`` numbers side by side in a row four-bit codes, from 0 to 15.
 
-    The range of a group goes from its least to its largest number and always contains 0. Its 15
-    steps are the scale. The *zero point* is the code that stands for 0 itself: a whole number
-    from 0 to 15. A weight's code is its distance from 0 in steps, rounded, plus the zero point,
-    kept within 0 and 15. A group of zeros has scale 1, zero point 0 and codes 0.
+    The range of a group goes from its least to its largest number and always contains 0. The
+    scale is a fifteenth of this range, a *step*. The *zero point* is the code that stands for 0
+    itself: a whole number from 0 to 15. A weight's code is its distance from 0 in steps, rounded,
+    plus the zero point, kept within 0 and 15. A group of zeros has scale 1, zero point 0 and
+    codes 0.
 
     Args:
         weight: ``[out, in]`` of any floating dtype; all arithmetic is in float32.
@@ -278,7 +279,8 @@ def weight_bytes(config: Qwen3Config, bits: int, group_size: int | None = None) 
     """Count the bytes of all linear layers of a model's decoder layers.
 
     These are the four projections of attention and the three of the MLP; neither norms nor the
-    embedding nor the output head. Scales and zero points count, as the buffers of this file.
+    embedding nor the output head. Scales and zero points are counted, too, in the
+    dtypes of this file's buffers.
 
     Args:
         config: sizes of the model.
