@@ -75,7 +75,12 @@ def names(
         fits: dict[Classes, float] = {}
         asked: set[str] = set()
         if prints is not None and (both := pairs.get(exercise)) is not None:
-            matches = _matches(_ranked(both, trace))
+            out = prints.ruled_out(trace)
+            matches = [
+                pair
+                for pair in _matches(_ranked(both, trace))
+                if not all(out[_numbers(prints, (name,))].all() for name in pair)
+            ]
             fits = {pair: _fit(prints, pair, trace) for pair in matches}
             if not any(
                 both.agrees(trace, number, clearly=True)

@@ -227,6 +227,27 @@ def test_two_mistakes_at_once() -> None:
     assert found == Naming(("lab.one",), Certainty.NAMED, ("b_one",), partly=True)
 
 
+@pytest.mark.parametrize("elsewhere", ["right", "wrong"])
+def test_a_pair_makes_nothing_right_that_each_of_the_two_makes_wrong(elsewhere: str) -> None:
+    """A bank of pairs holds few items; what it does not hold speaks, too."""
+    both, text = RIGHT + drawn(5, 0.5), Text("x", "x")
+
+    def answered(first: np.ndarray, second: np.ndarray) -> dict[str, Item]:
+        return trace(first) | {"other/case/0": Item("float32[50]", second)}
+
+    singles = {"a_one": answered(A, A), "b_one": answered(B, B)}
+    prints = fingerprints(
+        shortened(answered(RIGHT, RIGHT)), [((n,), shortened(t)) for n, t in singles.items()], ()
+    )
+    pairs = known(a_one=trace(both)).exercises["lab.one"]
+    assert prints is not None
+    bank = Bank({"lab.one": prints}, {n: Misconception(n, n[0], *[text] * 4) for n in singles})
+    found = answered(both, RIGHT if elsewhere == "right" else both)
+    pairs = replace(pairs, mistakes=(("a_one", "b_one"),))
+    certainty = named(found, bank, **{"lab.one": pairs}).certainty
+    assert certainty is (Certainty.UNKNOWN if elsewhere == "right" else Certainty.NAMED)
+
+
 def test_one_mistake_explains_several_exercises() -> None:
     first, second = known(a_one=trace(A), b_one=trace(A)), known(a_one=trace(B), c_one=trace(A))
     bank = Bank(

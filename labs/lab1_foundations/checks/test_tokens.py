@@ -139,11 +139,18 @@ def test_encode_runs(student: Student, case: Case) -> None:
         expect_list(value, case["ids"], case, IDS)
 
 
-@checks("""
-    test_encode_ranks: encode_ranks encode_runs
-        The earliest merge is made first, not the longest token and not the leftmost pair.
-        先做最早学到的合并，而不是取最长的 token 或最左边的一对。
+@cases("encode_ranks", "encode_runs")
+def test_encode_ranks(student: Student, case: Case) -> None:
+    """The earliest merge of this tokenizer is made first, not the longest token or leftmost pair.
 
+    先做这个分词器最早学到的合并，而不是取最长的 token 或最左边的一对。
+    """
+    bare = tokenizer(student, case, merging=False)  # nothing of it may be left to the next one
+    student.call(bare, case["text"], method="encode")
+    _expect_ids(student, case)
+
+
+@checks("""
     test_encode_pieces: encode_pieces encode_lines
         No merge reaches across the pieces that the pattern cuts.
         合并不跨越由 pattern 切出的片段。

@@ -39,10 +39,10 @@ def pattern_of(student: Student, case: Case) -> dict[str, Any]:
     return {"pattern": student.new("re.compile", case["pattern"])}
 
 
-def tokenizer(student: Student, case: Case) -> Handle:
-    """The student's tokenizer with the vocabulary of the case."""
+def tokenizer(student: Student, case: Case, *, merging: bool = True) -> Handle:
+    """The student's tokenizer with the vocabulary of the case, and with its merges or without."""
     vocab = {as_bytes(token): number for number, token in enumerate(case["vocab"])}
-    merges = [as_pair(pair) for pair in case["merges"]]
+    merges = [as_pair(pair) for pair in case["merges"] if merging]
     learned = Literal(vocab), Literal(merges), case["special"]
     return student.new("tokens.Tokenizer", *learned, **pattern_of(student, case))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -30,50 +29,50 @@ from labs.lab4_tinyllm.checks.calls import (
     STAND_INS,
     attention_of,
     bounds,
-    layer_of,
     like,
-    model_of,
+)
+from labs.lab4_tinyllm.checks.experiments import (
+    CAUSAL_LM,
+    MODEL,
+    continued,
+    drawn,
+    layer_answer,
+    model_answer,
+    needs_cache,
+    needs_mask,
+    needs_option,
+    text_answer,
 )
 
-LAYER, MODEL, CAUSAL_LM = "lab4.decoder_layer", "lab4.model", "lab4.causal_lm"
-SAMPLE, GENERATE, LOAD, PAST = "lab4.sample", "lab4.generate", "lab4.load", "lab4.past"
-KINDS = {MODEL: "Qwen3Model", CAUSAL_LM: "Qwen3ForCausalLM"}
+LAYER, SAMPLE, GENERATE, LOAD, PAST = (
+    "lab4.decoder_layer",
+    "lab4.sample",
+    "lab4.generate",
+    "lab4.load",
+    "lab4.past",
+)
 WHY = Text("the two should agree.", "两者应当一致。")
-
-
-def _layer(student: Student, case: Case) -> Result:
-    return layer_of(student, case)(case["x"], position_ids=case["positions"])
-
-
-def _model(student: Student, case: Case, exercise: str, **given: Any) -> Result:
-    return model_of(student, case, KINDS[exercise])(case["ids"], **given)
-
-
-def _generated(student: Student, case: Case, rows: int | None = None, **given: Any) -> Result:
-    model = student.new(STAND_IN_MODEL, case["table"])
-    ids = like(case["ids"], case["ids"].array[:rows])
-    return student.call("model.generate", model, ids, case["new"], **given)
 
 
 @behaviour("tuple_returned", LAYER)
 @cases("layer_core")
 def behaves_tuple_of_layer(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _layer(student, case))
+    return is_beside(student, case, lambda: layer_answer(student, case))
 
 
 @behaviour("tuple_returned", MODEL)
 @cases("model_core")
 def behaves_tuple_of_model(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _model(student, case, MODEL))
+    return is_beside(student, case, lambda: model_answer(student, case, MODEL))
 
 
 @behaviour("tuple_returned", CAUSAL_LM)
 @cases("lm_untied")
 def behaves_tuple_of_causal_lm(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _model(student, case, CAUSAL_LM))
+    return is_beside(student, case, lambda: model_answer(student, case, CAUSAL_LM))
 
 
 @behaviour("tuple_returned", SAMPLE)
@@ -87,14 +86,14 @@ def behaves_tuple_of_sample(student: Student, case: Case) -> bool:
 @cases("generate_greedy")
 def behaves_tuple_of_generate(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _generated(student, case))
+    return is_beside(student, case, lambda: text_answer(student, case))
 
 
 @behaviour("nothing_returned", LAYER)
 @cases("layer_core")
 def behaves_silent_layer(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _layer(student, case))
+    return None in answers(student, lambda: layer_answer(student, case))
 
 
 @behaviour("nothing_returned", "lab4.attention_mask")
@@ -117,14 +116,14 @@ def behaves_silent_positions(student: Student, case: Case) -> bool:
 @cases("model_core")
 def behaves_silent_model(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _model(student, case, MODEL))
+    return None in answers(student, lambda: model_answer(student, case, MODEL))
 
 
 @behaviour("nothing_returned", CAUSAL_LM)
 @cases("lm_untied")
 def behaves_silent_causal_lm(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _model(student, case, CAUSAL_LM))
+    return None in answers(student, lambda: model_answer(student, case, CAUSAL_LM))
 
 
 @behaviour("nothing_returned", LOAD)
@@ -151,62 +150,36 @@ def behaves_silent_sample(student: Student, case: Case) -> bool:
 @cases("generate_greedy")
 def behaves_silent_generate(student: Student, case: Case) -> bool:
     """A call gives None, with or without an end token."""
-    calls = (partial(_generated, student, case, **given) for given in ({}, {"eos": 4}))
+    calls = (partial(text_answer, student, case, **given) for given in ({}, {"eos": 4}))
     return None in answers(student, *calls)
-
-
-def _needs_mask(student: Student, case: Case, exercise: str) -> bool:
-    """Whether a mask of ones is served, and none raises."""
-    ones = Tensor.of(np.ones_like(case["ids"].array))
-    served = is_right(student, case, lambda: _model(student, case, exercise, attention_mask=ones))
-    return served and not answers(student, lambda: _model(student, case, exercise))
 
 
 @behaviour("mask_required", MODEL)
 @cases("model_core")
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A mask of ones is served; None raises."""
-    return _needs_mask(student, case, MODEL)
+    return needs_mask(student, case, MODEL)
 
 
 @behaviour("mask_required", CAUSAL_LM)
 @cases("lm_untied")
 def behaves_needed_mask_of_causal_lm(student: Student, case: Case) -> bool:
     """A mask of ones is served; None raises."""
-    return _needs_mask(student, case, CAUSAL_LM)
-
-
-def _needs_cache(student: Student, case: Case, exercise: str) -> bool:
-    """Whether an empty cache is served, and none raises."""
-
-    def cached() -> Result:
-        return _model(student, case, exercise, past=student.new(CACHE))
-
-    return is_right(student, case, cached) and not answers(
-        student, lambda: _model(student, case, exercise)
-    )
+    return needs_mask(student, case, CAUSAL_LM)
 
 
 @behaviour("cache_required", MODEL)
 @cases("model_core")
 def behaves_needed_cache(student: Student, case: Case) -> bool:
     """An empty cache is served; None raises."""
-    return _needs_cache(student, case, MODEL)
+    return needs_cache(student, case, MODEL)
 
 
 @behaviour("cache_required", CAUSAL_LM)
 @cases("lm_untied")
 def behaves_needed_cache_of_causal_lm(student: Student, case: Case) -> bool:
     """An empty cache is served; None raises."""
-    return _needs_cache(student, case, CAUSAL_LM)
-
-
-def _needs_option(call: Callable[..., Result], options: dict[str, Any], student: Student) -> bool:
-    """Whether all options together are served, and without one of them it raises."""
-    if not answers(student, partial(call, **options)):
-        return False
-    fewer = ({n: given for n, given in options.items() if n != name} for name in options)
-    return any(not answers(student, partial(call, **some)) for some in fewer)
+    return needs_cache(student, case, CAUSAL_LM)
 
 
 @behaviour("option_required", SAMPLE)
@@ -216,7 +189,7 @@ def behaves_needed_option_of_sample(student: Student, case: Case) -> bool:
     chance = student.new("labs.given.standin.seeded", 3)
     options = {"top_k": 2, "top_p": 0.9, "generator": chance}
     call = partial(student.call, "model.sample", case["logits"], temperature=1.0)
-    return _needs_option(call, options, student)
+    return needs_option(call, options, student)
 
 
 @behaviour("option_required", GENERATE)
@@ -230,8 +203,8 @@ def behaves_needed_option_of_generate(student: Student, case: Case) -> bool:
         "on_token": student.new("builtins.getattr", student.new("builtins.list"), "append"),
         "top_k": 2,
     }
-    call = partial(_generated, student, case, temperature=1.0)
-    return _needs_option(call, options, student)
+    call = partial(text_answer, student, case, temperature=1.0)
+    return needs_option(call, options, student)
 
 
 @behaviour("one_row_only", SAMPLE)
@@ -249,16 +222,15 @@ def behaves_single_row_of_sample(student: Student, case: Case) -> bool:
 @behaviour("one_row_only", GENERATE)
 @cases("generate_greedy")
 def behaves_single_row_of_generate(student: Student, case: Case) -> bool:
-    """One row is continued, several are not; the end token is one that never comes."""
-    eos = min(set(range(len(case["table"].array))) - set(case["y"].array.flat))
+    """One row is continued, again and again, several are not."""
+    return continued(student, case, 1, 1, case["y"].shape[0]) == [True, True, False]
 
-    def right(rows: int) -> bool:
-        y = like(case["y"], case["y"].array[:rows])
-        return works(
-            student, lambda: expect_close(_generated(student, case, rows, eos=eos), y, case)
-        )
 
-    return right(1) and not right(case["y"].shape[0])
+@behaviour("cache_of_the_call_before", GENERATE)
+@cases("generate_greedy")
+def behaves_kept_cache(student: Student, case: Case) -> bool:
+    """A row is continued once, and the same row not once more."""
+    return continued(student, case, 1, 1) == [True, False]
 
 
 @behaviour("layer_eps_default", LAYER)
@@ -336,23 +308,13 @@ def behaves_one_shard(student: Student, case: Case) -> bool:
     return some and not all(".layers." in name for name in named)
 
 
-def _drawn(student: Student, shares: list[float], rows: int, **given: Any) -> list[int] | None:
-    """Tokens at temperature 1 of rows whose tokens have these shares."""
-    logits = Tensor.of(np.log(np.tile(np.array(shares, np.float32), (rows, 1))))
-    call = partial(student.call, "model.sample", logits, temperature=1.0, **given)
-    for made in answers(student, call):
-        if isinstance(made, Tensor) and made.shape == (rows,) and made.array.dtype.kind == "i":
-            return [int(token) for token in made.array]
-    return None
-
-
 @behaviour("top_p_before_top_k", SAMPLE)
 @cases("sample_greedy")
 def behaves_top_p_of_all(student: Student, case: Case) -> bool:
     """Each filter alone is right; together, two tokens of shares 0.4 and 0.3 reach no 0.5."""
 
     def found(**given: Any) -> set[int]:
-        return set(_drawn(student, [0.4, 0.3, 0.2, 0.1], 300, **given) or ())
+        return set(drawn(student, [0.4, 0.3, 0.2, 0.1], 300, **given) or ())
 
     alone = found(top_k=2), found(top_p=0.35), found(top_p=0.5)
     return alone == ({0, 1}, {0}, {0, 1}) and found(top_k=2, top_p=0.5) == {0, 1}
@@ -363,7 +325,7 @@ def behaves_top_p_of_all(student: Student, case: Case) -> bool:
 def behaves_one_number(student: Student, case: Case) -> bool:
     """Rows that are alike get the same token, and another in another call."""
     chance = student.new("labs.given.standin.seeded", 3)
-    calls = [set(_drawn(student, [0.125] * 8, 64, generator=chance) or ()) for _ in range(12)]
+    calls = [set(drawn(student, [0.125] * 8, 64, generator=chance) or ()) for _ in range(12)]
     return all(len(tokens) == 1 for tokens in calls) and len(set.union(*calls)) > 1
 
 

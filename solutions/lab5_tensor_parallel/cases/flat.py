@@ -113,13 +113,25 @@ def rotation(draw: Draw) -> Draft:
     return draft(about, {"q": q, "k": k, "positions": positions, "y": scores}, theta=theta)
 
 
-@recipe()
-def rotation_far(draw: Draw) -> Draft:
+def _far(draw: Draw, dtype: torch.dtype) -> Draft:
     """Positions in the thousands: angles below float32 would be coarse."""
     tokens, heads, size = 8, 3, draw.pick((12, 16, 10))
     positions = torch.arange(tokens) + draw.integer(3000, 4000)
-    q, k = draw.normal(tokens, heads, size), draw.normal(tokens, 2, size)
-    turned = (oracle_parallel.rotate(x, positions, 1e6) for x in (q, k))
+    q, k = (draw.normal(tokens, count, size).to(dtype) for count in (heads, 2))
+    turned = (oracle_parallel.rotate(x.float(), positions, 1e6) for x in (q, k))
     scores = torch.einsum("qhd,kgd->hgqk", *turned)
-    about = Text(f"positions from {int(positions[0])}", f"位置从 {int(positions[0])} 开始")
-    return draft(about, {"q": q, "k": k, "positions": positions, "y": scores}, theta=1e6)
+    name = str(dtype).removeprefix("torch.")
+    first = int(positions[0])
+    about = Text(f"{name}, positions from {first}", f"{name}，位置从 {first} 开始")
+    tensors = {"q": q, "k": k, "positions": positions, "y": scores}
+    return draft(about, tensors, theta=1e6, dtype=name)
+
+
+@recipe()
+def rotation_far(draw: Draw) -> Draft:
+    return _far(draw, torch.float32)
+
+
+@recipe()
+def rotation_far_bfloat16(draw: Draw) -> Draft:
+    return _far(draw, torch.bfloat16)
