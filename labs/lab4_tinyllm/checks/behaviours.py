@@ -226,7 +226,7 @@ def behaves_single_row_of_generate(student: Student, case: Case) -> bool:
     return continued(student, case, 1, 1, case["y"].shape[0]) == [True, True, False]
 
 
-@behaviour("cache_of_the_call_before", GENERATE)
+@behaviour("one_cache_for_all_texts", GENERATE)
 @cases("generate_greedy")
 def behaves_kept_cache(student: Student, case: Case) -> bool:
     """A row is continued once, and the same row not once more."""

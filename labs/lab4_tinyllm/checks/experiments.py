@@ -55,10 +55,12 @@ def needs_cache(student: Student, case: Case, exercise: str) -> bool:
 
 def needs_option(call: Callable[..., Result], options: dict[str, Any], student: Student) -> bool:
     """Whether all options together are served, again and again, and without one it raises."""
-    if len(answers(student, *[partial(call, **options)] * 2)) < 2:
+    whole = partial(call, **options)
+    if len(answers(student, whole, whole)) < 2:
         return False
     fewer = ({n: given for n, given in options.items() if n != name} for name in options)
-    return any(not answers(student, partial(call, **some)) for some in fewer)
+    missed = any(not answers(student, partial(call, **some)) for some in fewer)
+    return missed and len(answers(student, whole)) == 1
 
 
 def continued(student: Student, case: Case, *calls: int) -> list[bool]:
