@@ -2,8 +2,7 @@
 
 ``python -m pytest CHECKS -p autograder.checks.plugin -p benchmarks.bare --bare-out FILE …``
 lets grading's own runner ask a hand-in everything, writes the steps down, and replays them in
-this warm process: constructors, strict loads and calls, all inputs decoded beforehand. Then
-pytest runs its items, and what they ask is counted too.
+this warm process: constructors, strict loads and calls, all inputs decoded beforehand.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from autograder.worker.loader import read_sources
 from autograder.worker.session import Session
 from benchmarks.replay import Call, calls, replay
 
-_counts: dict[str, Counter[str]] = {"runner": Counter(), "pytest": Counter()}
-_times: list[float] = []
+_counts: Counter[str] = Counter()
 _running = [""]  # the check that asks now
 _rank_checks: set[str] = set()
 
@@ -50,13 +48,14 @@ class _Recorder:
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
         collective.stand_alone()
         reply = self._session.execute(request, tensors)
-        _count("runner", request)
+        _counts["round_trips"] += 1
+        _counts.update(step["op"] for step in request["steps"])
         self.calls += calls(request, tensors, self._session._find, reply[0])
         return reply
 
     def exchange_ranks(self, requests: Sequence[Request]) -> RankReplies:
         """Ranks are processes: what they cost is no matter of bare calls, and counts apart."""
-        _counts["runner"]["rank_round_trips"] += 1
+        _counts["rank_round_trips"] += 1
         _rank_checks.add(_running[0])
         return self._ranks.exchange_ranks(requests)
 
@@ -78,25 +77,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """Record, replay, and leave the items to pytest."""
+def pytest_runtestloop(session: pytest.Session) -> bool:
+    """Record, replay, and write the times (CPU seconds per replay) and the counts."""
     lab = plugin.lab_of(session.config)
-    trials: dict[str, tuple[CheckCase, ...]] = {}
+    asked: dict[str, tuple[CheckCase, ...]] = {}
     for item in session.items:
         case = plugin.case_of(item)
         assert case is not None and isinstance(item, pytest.Function)
-        trial = CheckCase(item.originalname, case, _noted(item))
-        trials[trial.check] = (*trials.get(trial.check, ()), trial)
+        one = CheckCase(item.originalname, case, _noted(item))
+        asked[one.check] = (*asked.get(one.check, ()), one)
     files, paths = read_sources(Path(session.config.getoption("--hand-in")), lab.files)
     recorder = _Recorder(Sources(files, paths, lab.given))
-    runner = Runner(Plan(lab, trials), recorder)  # type: ignore[arg-type]
-    results = runner.run({}, set())
+    results = Runner(Plan(lab, asked), recorder).run({}, set())  # type: ignore[arg-type]
     recorder.close()
-    _counts["runner"]["checks"] = len(trials)
-    _counts["runner"]["passed"] = sum(result.outcome.value == "passed" for result in results)
+    _counts["checks"] = len(asked)
+    _counts["passed"] = sum(result.outcome.value == "passed" for result in results)
     collective.stand_alone()
-    _times.extend(replay(recorder.calls, session.config.getoption("--bare-repeats")))
-    _watch_local_transport()
+    times = replay(recorder.calls, session.config.getoption("--bare-repeats"))
+    cases = {one.case.name: one.case.hidden for group in asked.values() for one in group}
+    hidden = sum(cases.values())
+    found = {
+        "cpu": median(times[1:]),
+        "times": times,
+        "cases": {"public": len(cases) - hidden, "hidden": hidden},
+        "rank_checks": sorted(_rank_checks),
+        "counts": dict(_counts),
+    }
+    out: Path = session.config.getoption("--bare-out")
+    out.write_text(json.dumps(found), encoding="utf-8")
+    return True  # its own loop would ask everything again
 
 
 def _noted(item: pytest.Function) -> Callable[[Student, Case], None]:
@@ -107,36 +116,3 @@ def _noted(item: pytest.Function) -> Callable[[Student, Case], None]:
         item.obj(student, case)
 
     return run
-
-
-def _watch_local_transport() -> None:
-    exchange = LocalTransport.exchange
-
-    def counted(self: LocalTransport, request: dict[str, Any], tensors: Any) -> Reply:
-        _count("pytest", request)
-        return exchange(self, request, tensors)
-
-    LocalTransport.exchange = counted  # type: ignore[method-assign]
-
-
-def _count(side: str, request: Mapping[str, Any]) -> None:
-    _counts[side]["round_trips"] += 1
-    _counts[side].update(step["op"] for step in request["steps"])
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the times (CPU seconds per replay, the first left out) and the counts."""
-    items = [plugin.case_of(item) for item in session.items]
-    cases = {case.name: case.hidden for case in items if case is not None}
-    hidden = sum(cases.values())
-    _counts["pytest"]["checks"] = len({getattr(i, "originalname", "") for i in session.items})
-    found = {
-        "cpu": median(_times[1:]),
-        "times": _times,
-        "items": len(items),
-        "cases": {"public": len(cases) - hidden, "hidden": hidden},
-        "rank_checks": sorted(_rank_checks),
-        **{side: dict(counts) for side, counts in _counts.items()},
-    }
-    out: Path = session.config.getoption("--bare-out")
-    out.write_text(json.dumps(found), encoding="utf-8")

@@ -45,14 +45,6 @@ def make(folder: Path, lab: Lab, size: int) -> dict[str, list[Path]]:
     return made
 
 
-def sample(made: dict[str, list[Path]], counts: dict[str, int]) -> dict[str, list[Path]]:
-    """``counts[kind]`` folders of every kind, evenly from the class."""
-    return {
-        kind: [paths[n * len(paths) // counts[kind]] for n in range(counts[kind])]
-        for kind, paths in made.items()
-    }
-
-
 def _right(lab: Lab) -> list[tuple[str, dict[str, str]]]:
     styles = ROOT / "tests" / "styles" / lab.name.split("_")[0]
     folders = [SOLUTIONS / lab.name, *sorted(path.parent for path in styles.glob("*/*.py"))]

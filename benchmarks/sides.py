@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import tempfile
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from autograder.course.labfile import ROOT, SOLUTIONS
@@ -31,16 +30,14 @@ class Sides:
         lab: what is graded.
         folder: empty; holds the class, the secret, the reports.
         size: hand-ins of the class, a multiple of 10.
-        sample: hand-ins of each kind that cold pytest runs on.
     """
 
-    def __init__(self, lab: Lab, folder: Path, size: int, sample: dict[str, int]) -> None:
-        self._lab = lab
+    def __init__(self, lab: Lab, folder: Path, size: int) -> None:
+        self.lab = lab
         self._folder = folder
         self._size = size
         self._solution = SOLUTIONS / lab.name
-        made = hand_ins.make(folder / "class", lab, size)
-        self._sample = hand_ins.sample(made, sample)
+        hand_ins.make(folder / "class", lab, size)
         self._secret = folder / "secret"
         self._secret.write_text(SECRET)
         # Builds the hidden cases and the byte code, so that no measured run does.
@@ -77,32 +74,6 @@ class Sides:
             "as_expected": self._as_expected(record),
         }
 
-    def cold(self) -> dict[str, Any]:
-        """One pytest process per hand-in of the sample; ``cpu`` is weighted to the class."""
-        return self._cold(self._sample)
-
-    def cold_hf(self) -> dict[str, Any]:
-        """The same with the truth from transformers, on one hand-in of each kind."""
-        first = {kind: paths[:1] for kind, paths in self._sample.items()}
-        return self._cold(first, "-p", "benchmarks.hf_truth")
-
-    def _cold(self, sample: dict[str, list[Path]], *more: str) -> dict[str, Any]:
-        raw: dict[str, list[float]] = {kind: [] for kind in sample}
-        items = set()
-        for kind, paths in sample.items():
-            for path in paths:
-                finished = run([*self._pytest(path), *more], statuses=(0, 1))
-                raw[kind].append(finished.cpu)
-                ended = re.findall(r"(\d+) (passed|failed)", finished.output)
-                items.add(sum(int(number) for number, _ in ended))
-                failed = any(word == "failed" for _, word in ended)
-                # A mistake in what ranks do shows in checks that are left out.
-                if failed if kind == "right" else not (failed or self._only):
-                    raise BenchmarkError(f"{path.name}: cold pytest says {ended}")
-        means = {kind: fmean(figures) for kind, figures in raw.items()}
-        cpu = sum(hand_ins.SHARES[kind] * mean for kind, mean in means.items())
-        return {"cpu": cpu, **means, "raw": raw, "items": sorted(items)}
-
     def bare(self) -> dict[str, Any]:
         """Direct calls of everything a right hand-in is asked, in one warm process."""
         out = self._folder / "bare.json"
@@ -112,7 +83,7 @@ class Sides:
 
     def make_test(self) -> float:
         """What ``make test`` runs, on the solution; CPU seconds."""
-        command = [PYTHON, "-m", "autograder", "test", "--lab", self._lab.name]
+        command = [PYTHON, "-m", "autograder", "test", "--lab", self.lab.name]
         # 1: a check that waits for real weights is not passed without them.
         return run([*command, "--folder", str(self._solution)], statuses=(0, 1)).cpu
 
@@ -120,7 +91,7 @@ class Sides:
         """Seconds on the wall from a save to its verdict, and of ``import torch`` beside it."""
         unit = median(watching.import_torch() for _ in range(3))
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
-            verdict = watching.save_to_verdict(self._lab, Path(folder) / "saved")
+            verdict = watching.save_to_verdict(self.lab, Path(folder) / "saved")
         return {"verdict": verdict, "import_torch": unit}
 
     def reference(self) -> float:
@@ -128,14 +99,14 @@ class Sides:
         out = self._folder / "reference.safetensors"
         key = hidden_cases.find(self._secret, self._folder).hex()
         command = [PYTHON, "-m", "autograder.reference.build", "hidden"]
-        return run([*command, self._lab.name, str(out)], stdin=key + "\n").cpu
+        return run([*command, self.lab.name, str(out)], stdin=key + "\n").cpu
 
     def _without_ranks(self) -> tuple[str, ...]:
         """The checks that ask for no ranks, nor need one that does; empty where none does."""
-        texts = (path.read_text(encoding="utf-8") for path in self._lab.folder.rglob("test_*.py"))
+        texts = (path.read_text(encoding="utf-8") for path in self.lab.folder.rglob("test_*.py"))
         apart = set(self.bare()["rank_checks"]) if any(".ranks(" in t for t in texts) else set()
         alone = []
-        for check in self._lab.checks if apart else ():
+        for check in self.lab.checks if apart else ():
             if check.name in apart or apart.intersection(check.needs):
                 apart.add(check.name)
             else:
@@ -145,7 +116,7 @@ class Sides:
     def _grade(self, submissions: Path, only: tuple[str, ...] = ()) -> Run:
         module = ["benchmarks.without_ranks", ",".join(only)] if only else ["autograder"]
         command = [PYTHON, "-m", *module, "grade", str(submissions)]
-        command += ["--lab", self._lab.name, "--secret-file", str(self._secret)]
+        command += ["--lab", self.lab.name, "--secret-file", str(self._secret)]
         record = self._folder / "out" / "class.json"
         record.unlink(missing_ok=True)
         # 1: points that wait for a person, such as those of a check on real weights.
@@ -156,8 +127,8 @@ class Sides:
 
     def _pytest(self, hand_in: Path) -> list[str]:
         command = [PYTHON, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
-        command += [str(self._lab.folder / "checks"), "-p", "autograder.checks.plugin"]
-        command += ["--lab-folder", str(self._lab.folder), "--hidden-cases", str(self._hidden)]
+        command += [str(self.lab.folder / "checks"), "-p", "autograder.checks.plugin"]
+        command += ["--lab-folder", str(self.lab.folder), "--hidden-cases", str(self._hidden)]
         command += ["--only", ",".join(self._only)] if self._only else []
         return [*command, "--hand-in", str(hand_in), "--rootdir", str(ROOT)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from tests.attacks.attack import Attack, Off
 
 _HELD = "marked for a human; the score stays"
@@ -19,6 +21,8 @@ def fused(q): return vars(F)["scaled_dot_" + "product_attention"](q, q, q)
 """
 _MADE_UP = Off("naive", "exit 0", by="exact_name")
 _UNSEEN = Off("naive", "exit 0", by="recording")
+# Since 3.12 a parser gives up as late among deep calls as among shallow ones.
+_BY_DEPTH = Off("naive", "exit 0", by="parsing") if sys.version_info < (3, 12) else None
 
 
 def _outside(tag: str, title: str, code: str, off: Off | None = _UNSEEN) -> Attack:
@@ -76,7 +80,7 @@ def hidden(q):
            "what runs and cannot be read is marked and replayed", base="right",
            marks="check.", where=("attention.py",), first=f"sign = {'-' * 2940}1",
            last=_FUSED + "def hidden(q):\n    with torch._C.DisableTorchFunction(): fused(q)\n"
-           + _WRAPPED, off=Off("naive", "exit 0", by="parsing")),
+           + _WRAPPED, off=_BY_DEPTH),
     Attack(80, "names of its own that are also torch's (no attack: it must not be accused)",
            "names are resolved by scope", base="right", marks="", where=("attention.py",), last="""
 class Kernels:

@@ -16,6 +16,7 @@ from autograder.grading.judge_process import Options
 from autograder.reference import cases
 from autograder.sandbox import recording as kept_module
 from autograder.sandbox.recording import KeepingTransport, KeptTransport, NotKept
+from autograder.sandbox.stacks import MAX_PARSED
 from autograder.sandbox.transport import Reply, WorkerTransport
 from autograder.wire.messages import Tensor, pack, unpack
 from tests import tiny_lab
@@ -34,7 +35,7 @@ HAND_INS = {
     "ends": tiny_lab.doing(three="import os; os._exit(4)", five="import os; os.abort()"),
     "loops": tiny_lab.doing(other="while True: pass"),
     "outside": tiny_lab.doing(one="import sys; sys.modules"),
-    "unread": {name: f"{text}\nsign = {'-' * 2940}1\n" for name, text in tiny_lab.right().items()},
+    "unread": {name: f"{text}\n# _C{'.' * MAX_PARSED}" for name, text in tiny_lab.right().items()},
     "syntax": tiny_lab.right() | {"answer.py": "def f(:\n"},
 }
 

@@ -90,12 +90,12 @@ def test_what_an_earlier_check_left_behind_is_told_and_keeps_its_points(
 
 
 def test_what_cannot_be_read_is_replayed_as_what_could_keep_something(engine: Engine) -> None:
-    """So many signs that a judge, whose calls are deep, gives up at them, and a worker does not."""
+    """A text that names what is private and is so long that a judge does not read it."""
     leave = "import sys; sys.left = True"
     files = tiny_lab.doing(one=leave, five="import sys; x = x * sys.left")
     answer = next(name for name, text in files.items() if leave in text)
-    deep = files | {answer: f"{files[answer]}\nsign = {'-' * 2940}1\n"}
-    read, unread = graded(engine, files), graded(engine, deep)
+    long = files | {answer: f"{files[answer]}\n# _C{'.' * MAX_PARSED}"}
+    read, unread = graded(engine, files), graded(engine, long)
     keys = [{mark.key for mark in record.marks} for record in unread]
     assert all("check.unread_source" in one for one in keys)
     assert not any("check.unread_source" in {m.key for m in one.marks} for one in read)
