@@ -81,6 +81,12 @@ class Sides:
         found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         return found
 
+    def stripped(self) -> float:
+        """The same class asked and compared by one process, see there; CPU seconds per hand-in."""
+        command = [PYTHON, "-m", "benchmarks.stripped", self.lab.name, str(self._hidden)]
+        command += [str(self._folder / "class"), ",".join(self._only)]
+        return run(command).cpu / self._size
+
     def make_test(self) -> float:
         """What ``make test`` runs, on the solution; CPU seconds."""
         command = [PYTHON, "-m", "autograder", "test", "--lab", self.lab.name]

@@ -18,6 +18,7 @@ SECONDS = {
     "import_torch": 1.0,
     "ours": 0.1,
     "bare": 0.05,
+    "stripped": 0.08,
     "make_test": 1.2,
     "reference": 2.0,
     "watch_wall": 0.2,
