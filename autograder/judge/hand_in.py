@@ -284,7 +284,8 @@ def grade_hand_in(
         unread = marks.is_unread(files, ran)
         if request["replay"] and (unread or replay_due(files, request["order"])):
             by_name = {result.check: result for result in results}
-            found += changed(plan, by_name, worker, request["order"])
+            with worker.aside():  # else who spends the hand-in's time is not replayed
+                found += changed(plan, by_name, worker, request["order"])
         if request["replay"] and confirmation_due(found, request["order"]):
             with worker.aside():
                 found += disagreements(plan, results, worker)

@@ -14,8 +14,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from autograder.course.records import Lab, Message
-from autograder.judge.names import Names, Path, Use, parsed
-from autograder.sandbox.stacks import MAX_PARSED
+from autograder.judge.names import Names
+from autograder.judge.sources import Path, TooMuchError, Use, parsed
+from autograder.sandbox.stacks import is_parsed
 
 MAX_MARKS = 10  # of each kind
 MAX_NAME = 80
@@ -118,22 +119,33 @@ def forbidden(
     for file, text in files.items():
         tree = parsed(text)
         if tree is not None:
-            trees[file.removesuffix(".py")] = tree
-        elif (ran is None or file in ran) and (file in suspect or len(text) <= MAX_PARSED):
-            unread.append(Message("check.unread_source", {"file": file}))
+            trees[file] = tree
+        elif (ran is None or file in ran) and (file in suspect or is_parsed(text)):
+            unread.append(file)
     uses: list[Message] = []
     outside: list[Message] = []
     if suspect:
-        names = Names(trees, {file.removesuffix(".py") for file in files})
-        for file in files:
-            module = file.removesuffix(".py")
-            if module in trees:
-                found = list(names.uses(module))
+        try:
+            for file, found, attributes in _named_in(files, trees):
                 uses += _forbidden(lab, file, found)
-                outside += _outside(file, found, names.sources[module].attributes)
+                outside += _outside(file, found, attributes)
+        except TooMuchError:  # nobody knows where, nor what else they name
+            unread = [file for file in files if ran is None or file in ran]
     if not uses:
         uses = list(_dispatched(lab, operators))
-    return [*_first(uses), *_first(outside), *unread]
+    said = [Message("check.unread_source", {"file": file}) for file in unread]
+    return [*_first(uses), *_first(outside), *said]
+
+
+def _named_in(
+    files: Collection[str], trees: Mapping[str, ast.Module]
+) -> Iterator[tuple[str, list[Use], Mapping[str, int]]]:
+    """What each file names that may come from elsewhere, and its own attributes."""
+    module = {file: file.removesuffix(".py") for file in files}
+    read = {module[file]: tree for file, tree in trees.items()}
+    names = Names(read, module.values(), never_own=_ATTRIBUTES - {"_C"})  # a letter for a matrix
+    for file in trees:
+        yield file, list(names.uses(module[file])), names.sources[module[file]].attributes
 
 
 def is_unread(files: Mapping[str, str], ran: Collection[str]) -> bool:
@@ -285,7 +297,7 @@ def may_keep_static_state(files: Mapping[str, str]) -> bool:
     What is too long to be parsed here is not looked at but suspected.
     """
     own = {name.rsplit(".", 1)[0] for name in files}
-    if any(len(text) > MAX_PARSED for text in files.values()):
+    if not all(map(is_parsed, files.values())):
         return True
     for text in files.values():
         tree = parsed(text)

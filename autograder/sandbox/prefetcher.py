@@ -7,8 +7,10 @@ then asks one of them finds its reply there. What several checks ask alike is pu
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from autograder.sandbox.links import Budget, Link, WorkerLost
@@ -66,6 +68,7 @@ class Prefetcher:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
+        self._spare = budget.wall_seconds  # for all that is answered and that nobody asks
         self._coming: Coming = iter(())
         self._foreseen: deque[ForeseenRequest] = deque()  # next ones, in the order of the checks
         self._unsent: list[ForeseenRequest] = []  # those of them that wait to be sent
@@ -170,13 +173,18 @@ class Prefetcher:
     def _read(self, link: Link, wanted: ForeseenRequest | None) -> tuple[ForeseenRequest, bytes]:
         """The next reply, and what it answers."""
         answered = self._unread.popleft()
-        link.start(self._budget)
-        try:
+        if answered is wanted:
+            link.start(self._budget)
             raw = link.finish()
-        except WorkerLost as lost:
-            if answered is wanted:
-                raise
-            raise LostUnrequested from lost
+        else:
+            begun = time.monotonic()
+            link.start(replace(self._budget, wall_seconds=max(self._spare, 0)))
+            try:
+                raw = link.finish()
+            except WorkerLost as lost:
+                raise LostUnrequested from lost
+            finally:
+                self._spare -= time.monotonic() - begun
         if answered in self._replies and len(raw) <= MOST_REMEMBERED:
             self._replies[answered] = raw
         if answered is wanted and self._unread and link.printed():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 from collections.abc import Mapping
 
 from autograder.course.records import Frame
@@ -17,8 +18,22 @@ _LINE = re.compile(r'  File "(.{1,500})", line (\d{1,7}) in (.{1,200})')
 MOST = 8
 MOST_LINES = 200  # faulthandler writes a hundred
 # Characters that are parsed outside of a worker, where nothing ends what takes long: some Pythons
-# take minutes for a long formatted string.
+# take minutes for a long formatted string. Names are normalised, in time that is quadratic in how
+# many accents stand on one letter.
 MAX_PARSED = 50_000
+MAX_ACCENTS = 30
+
+
+def is_parsed(text: str) -> bool:
+    """Say whether a source is short and simple enough to be parsed beside a worker."""
+    if len(text) > MAX_PARSED:
+        return False
+    accents = 0
+    for letter in "" if text.isascii() else text:
+        accents = accents + 1 if unicodedata.combining(letter) else 0
+        if accents > MAX_ACCENTS:
+            return False
+    return True
 
 
 def frames(told: str, sources: Mapping[str, str], paths: Mapping[str, str]) -> tuple[Frame, ...]:
@@ -54,7 +69,7 @@ def _escaped(path: str) -> str:
 
 def _loop_of(text: str, line: int) -> int:
     """The line where the innermost loop around a line begins; the line itself without one."""
-    if len(text) > MAX_PARSED:
+    if not is_parsed(text):
         return line
     try:
         nodes = list(ast.walk(ast.parse(text)))

@@ -47,6 +47,30 @@ def test_the_longest_text_that_is_parsed_costs_little() -> None:
     assert time.process_time() - started < 5
 
 
+HEAVY = {
+    "many bindings of a name in many scopes": "def f(t):\n"
+    + f"  y=t{'.a' * 90}\n" * 8
+    + "  x=y\n" * 4000
+    + "  lambda:x\n" * 1900,
+    "a name behind very many others": "import torch as a0\n"
+    + "".join(f"a{n}=a{n - 1}.b\n" for n in range(1, 3000)),
+    "scopes in scopes": "def f():\n" + "  x\n" * 5000 + "  y = " + "lambda:" * 500 + "x",
+    "a name of very many dots": f"def f(x): x{'.a' * 20_000}",
+    "accents on one letter": "def f(a" + "\u0315\u0300" * 20_000 + "): pass",
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_no_text_keeps_those_who_look_for_marks(name: str) -> None:
+    text = f"# forbidden_name\n{HEAVY[name]}\n"
+    assert len(text) <= MAX_PARSED
+    started = time.process_time()
+    keys = {mark.key for mark in marks.forbidden(LAB, {"a.py": text}, set())}
+    marks.may_keep_static_state({"a.py": text})
+    assert time.process_time() - started < 3
+    assert keys <= {"check.unread_source"}
+
+
 class Renewed:
     def renew(self) -> None:
         """Nothing to let go of."""

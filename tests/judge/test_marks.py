@@ -10,7 +10,7 @@ from autograder.authoring.styles import texts_of
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
-from autograder.judge import marks, names
+from autograder.judge import marks, sources
 from tests.proof.subject import Subject, each_lab
 
 LAB = labfile.load(labfile.find_lab("1"))
@@ -143,6 +143,8 @@ def test_right_styles_name_nothing_that_is_marked(subject: Subject) -> None:
     assert marked == subject.forbidden_styles
 
 
+# A name of one's own, and a module of torch where it can be anybody's.
+LIB = f"{T}class A:\n    def __init__(self): self.lib = F\n    def softmax(self): pass\n"
 SOFTMAX = "forbidden torch.softmax"
 KIN = "forbidden_kin torch.softmax"
 
@@ -175,6 +177,13 @@ KIN = "forbidden_kin torch.softmax"
         (f"{T}f = torch._fused_rms_norm", "forbidden_kin torch.nn.functional.rms_norm"),
         (f"{T}f = F.group_norm", "forbidden_kin torch.nn.functional.layer_norm"),
         (f"{T}f = torch.native_layer_norm", "forbidden_kin torch.nn.functional.layer_norm"),
+        (
+            "def f(x, __name__='__main__'):\n    if __name__ == '__main__': return x.softmax(0)",
+            SOFTMAX,
+        ),
+        (f"{LIB}    def f(self, x): return self.lib.softmax(x, 0)", SOFTMAX),
+        (f"{LIB.replace('= F', '= torch.Tensor')}    def f(self): self.lib.softmax(1)", SOFTMAX),
+        (f"{T}{LIB}def lib(): return F\ndef f(x): return lib().softmax(x, 0)", SOFTMAX),
     ],
 )
 def test_a_use_of_torchs_is_marked(text: str, said: str) -> None:
@@ -257,6 +266,10 @@ REACHING = {
         "class X:\n    def __torch_function__(self): pass",
         "__torch_function__",
     ),
+    "a callback, behind a name of one's own": (
+        "class A:\n    def apply_(self, f): pass\ndef f(t, g): t.apply_(g)",
+        "apply_",
+    ),
     "an annotation that runs": ("def f(x: exec('1')): pass", "exec"),
 }
 
@@ -282,7 +295,7 @@ DEEP = "x = " + "-" * 20_000 + "1\n"
 
 def test_what_runs_and_cannot_be_read_here_is_marked() -> None:
     files = {"attention.py": f"import sys\n{DEEP}", "mlp.py": ""}
-    assert names.parsed(files["attention.py"]) is None
+    assert sources.parsed(files["attention.py"]) is None
     (mark,) = marks.forbidden(LAB, files, (), ran={"attention.py", "mlp.py"})
     assert mark.key == "check.unread_source" and mark.values == {"file": "attention.py"}
     assert marks.is_unread(files, {"attention.py"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +110,19 @@ def test_a_check_that_only_fails_after_another_is_told(engine: Engine, lab: Lab)
     records = graded(engine, tiny_lab.doing(one=spoil, five=worse))
     assert {earned(lab, record) for record in records} == {90}
     assert any(mark.key == CARRIES for record in records for mark in record.marks)
+
+
+@pytest.mark.slow
+def test_who_spends_all_the_time_of_a_hand_in_is_replayed(tmp_path: Path) -> None:
+    lab = tiny_lab.build(tmp_path / "lab9_doubling", "hand_in_seconds = 1\n")
+    spent = tiny_lab.doing(
+        one="import sys; sys.left = True", five="import sys; x = x * sys.left",
+        other="import time; time.sleep(2)",
+    )  # fmt: skip
+    with warm(lab, Options(jobs=2)) as engine:
+        records = graded(engine, spent)
+    assert {earned(lab, record) for record in records} < {*range(100)}
+    assert any(CARRIES in {mark.key for mark in record.marks} for record in records)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from tests.engines import tiny
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 SOURCE = """
-import builtins, os
+import builtins, os, time
 
 def double(x): return 2 * x
 def square(x): return x * x
@@ -36,6 +37,7 @@ def speak(x): print("I speak"); return 2 * x
 def die(x): os.abort()
 def hang(x):
     while True: pass
+def doze(x): time.sleep(0.9); return x
 def count(x):
     builtins.calls = getattr(builtins, "calls", 0) + 1
     return builtins.calls
@@ -223,6 +225,20 @@ def test_a_loss_that_nobody_asked_for_costs_nobody(transport: WorkerTransport, n
     assert ask(transport, question("double")) == [6.0]
     assert ask(transport, question("square")) == [9.0]
     assert transport.lost == 0 and transport.take_prints() == ""
+
+
+def test_all_that_nobody_asks_takes_no_longer_than_one_thing_may(recorder: Recorder) -> None:
+    limits = Limits(cpu_seconds=0.75, wall_seconds=1)
+    transport = WorkerTransport(recorder.start, Sources({"answer.py": SOURCE}), limits)
+    expect(
+        transport, question("double"), *(question("doze", n) for n in range(7)), question("square")
+    )
+    assert ask(transport, question("double")) == [6.0]
+    started = time.monotonic()
+    assert ask(transport, question("square")) == [9.0]
+    assert time.monotonic() - started < 5
+    assert transport.lost == 0
+    transport.renew()
 
 
 def test_who_prints_is_asked_one_thing_at_a_time(transport: WorkerTransport) -> None:
