@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub d0a9eb7cee29): fill in the TODOs.
+# Generated from the course's sources (stub d348593ff96d): fill in the TODOs.
 """Lab 1, part 1: attention from first principles.
 
 Fill in every TODO. Shapes are written as ``[batch, heads, seq, head_dim]``.
@@ -82,7 +82,8 @@ class MultiHeadAttention(nn.Module):
         Args:
             x: ``[B, T, hidden_size]``.
             mask: as in ``scaled_dot_product_attention``, broadcastable to
-                ``[B, num_heads, T, T]``; None lets every token see every token.
+                ``[B, num_heads, T, T]``, so three axes are ``[num_heads, T, T]``; None lets
+                every token see every token.
 
         Returns:
             ``[B, T, hidden_size]`` in the dtype of ``x``.

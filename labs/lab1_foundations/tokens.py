@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 42038614f744): fill in the TODOs.
+# Generated from the course's sources (stub 925084a959a5): fill in the TODOs.
 """Lab 1, part 3: from text to vectors. Byte-level BPE as Qwen3 uses it, chat, embedding, positions.
 
 Fill in every TODO. A *token* is a run of bytes with a number, its *id*; a *merge* is a pair of
@@ -71,7 +71,9 @@ def train(
 
     Args:
         text: special tokens in it are left out, and separate what is around them.
-        vocab_size: the number of all tokens: 256 bytes, the merged ones, the special ones.
+        vocab_size: the number of all tokens: 256 bytes, the merged ones, the special ones. Where
+            it is too small for bytes and special tokens, all of them are kept, and nothing is
+            merged.
         special_tokens: in the order of their ids.
         pattern: how pieces are cut, see :func:`pre_tokenize`.
 

@@ -106,7 +106,8 @@ class MultiHeadAttention(nn.Module):
         Args:
             x: ``[B, T, hidden_size]``.
             mask: as in ``scaled_dot_product_attention``, broadcastable to
-                ``[B, num_heads, T, T]``; None lets every token see every token.
+                ``[B, num_heads, T, T]``, so three axes are ``[num_heads, T, T]``; None lets
+                every token see every token.
 
         Returns:
             ``[B, T, hidden_size]`` in the dtype of ``x``.

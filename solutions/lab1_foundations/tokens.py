@@ -87,7 +87,9 @@ def train(
 
     Args:
         text: special tokens in it are left out, and separate what is around them.
-        vocab_size: the number of all tokens: 256 bytes, the merged ones, the special ones.
+        vocab_size: the number of all tokens: 256 bytes, the merged ones, the special ones. Where
+            it is too small for bytes and special tokens, all of them are kept, and nothing is
+            merged.
         special_tokens: in the order of their ids.
         pattern: how pieces are cut, see :func:`pre_tokenize`.
 

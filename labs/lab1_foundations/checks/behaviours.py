@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autograder.checks.expect import (
     answers,
@@ -16,7 +17,7 @@ from autograder.checks.expect import (
     expect_tensor,
     works,
 )
-from autograder.checks.experiments import is_beside, is_right
+from autograder.checks.experiments import is_beside, is_right, normal
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
@@ -155,6 +156,52 @@ def behaves_bool_masks(student: Student, case: Case) -> bool:
     return served and not answers(student, lambda: _attend(student, case, added))
 
 
+def _read_as_bool(student: Student, case: Case, call: Callable[[Tensor], Result]) -> bool:
+    """bool masks are served, and of an additive one only what is 0 counts, or only what is not."""
+    tokens = case["mask"].shape[-1]
+    odd = np.add.outer(np.arange(case["mask"].shape[-2]), np.arange(tokens)) % 2 > 0
+    added = Tensor.of(np.where(odd, normal(*odd.shape), np.float32(0)))
+
+    def same(shown: NDArray[np.bool_]) -> None:
+        expect_same(call(added), call(Tensor.of(shown)), case, WHY)
+
+    served = is_right(student, case, lambda: call(case["mask"]))
+    return served and any(works(student, partial(same, shown)) for shown in (odd, ~odd))
+
+
+@behaviour("additive_counts_as_bool", ATTENTION)
+@cases("attention_hidden")
+def behaves_truth_in_attention(student: Student, case: Case) -> bool:
+    """A mask of floats does what its truth values do."""
+    return _read_as_bool(student, case, partial(_attend, student, case))
+
+
+@behaviour("additive_counts_as_bool", MULTI_HEAD)
+@cases("multi_head_causal")
+def behaves_truth_in_heads(student: Student, case: Case) -> bool:
+    """A mask of floats does what its truth values do."""
+    return _read_as_bool(student, case, partial(_heads, student, case))
+
+
+@behaviour("mask_heads_taken_for_batch", MULTI_HEAD)
+@cases("multi_head_causal")
+def behaves_mask_by_sequence(student: Student, case: Case) -> bool:
+    """With as many sequences as heads, the first of three axes counts sequences, not heads."""
+    hidden, heads, _ = case["sizes"]
+    tokens = case["mask"].shape[-1]
+    x, mask = Tensor.of(normal(heads, tokens, hidden)), normal(heads, tokens, tokens, seed=1) > 0
+    mask |= np.eye(tokens, dtype=bool)
+    three, by_sequence, by_head = (
+        made(student, "attention.MultiHeadAttention", case)(x, Tensor.of(shape))
+        for shape in (mask, mask[:, None], mask[None])
+    )
+
+    def same(other: Result) -> None:
+        expect_same(three, other, case, WHY)
+
+    return works(student, lambda: same(by_sequence)) and not works(student, lambda: same(by_head))
+
+
 @behaviour("four_axes_taken_for_granted", ATTENTION)
 @cases("attention_core")
 def behaves_four_axes(student: Student, case: Case) -> bool:
@@ -261,6 +308,15 @@ def behaves_fixed_eps_of_layer_norm(student: Student, case: Case) -> bool:
 def behaves_fixed_eps_of_rms_norm(student: Student, case: Case) -> bool:
     """Another eps changes nothing."""
     return _deaf_to_eps(student, case, RMS_NORM)
+
+
+@behaviour("rms_norm_one_plus_weight", RMS_NORM)
+@cases("rms_norm_core")
+def behaves_one_plus_weight(student: Student, case: Case) -> bool:
+    """What is normed is multiplied by 1 + weight."""
+    weight = case.weights["weight"].array
+    want = Tensor.of(case["y"].array / weight * (1 + weight))
+    return works(student, lambda: expect_close(_module(student, RMS_NORM, case), want, case))
 
 
 def _three_axes(student: Student, case: Case, exercise: str) -> bool:

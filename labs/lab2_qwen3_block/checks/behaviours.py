@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks.attention_calls import attention_of
 
 TABLES, ATTENTION, MLP = "lab2.rotary_embedding", "lab2.attention", "lab2.mlp"
+COUNT = "mlp.count_parameters"
 WHY = Text("the two should agree.", "两者应当一致。")
 
 
@@ -287,6 +288,17 @@ def behaves_fixed_eps(student: Student, case: Case) -> bool:
     return _attends(student, case) and works(student, same)
 
 
+@behaviour("rotate_half_in_place", "lab2.rotate_half")
+@cases("rotate_half")
+def behaves_overwritten_input(student: Student, case: Case) -> bool:
+    """x holds other numbers after the call."""
+    call = partial(student.call, "attention.rotate_half", case["x"], echo=True)
+    for value in answers(student, call):
+        after = value[1][0]
+        return isinstance(after, Tensor) and not near(after.array, case["x"].array)
+    return False
+
+
 def _is_first_of_several(student: Student, result: Result, case: Case) -> bool:
     value = result.value
     if not isinstance(value, (tuple, list)) or not value:
@@ -395,3 +407,58 @@ def behaves_three_axes(student: Student, case: Case) -> bool:
         return works(student, close)
 
     return right(1) and not right()
+
+
+def _are(student: Student, case: Case, path: str, wanted: Sequence[Any], *given: Any) -> bool:
+    """Whether every published model gets the number that is told of it."""
+    asked = (partial(student.call, path, config(one["config"]), *given) for one in case["models"])
+    found = answers(student, *asked)
+    if path == COUNT:
+        found = [value.get("attention") if isinstance(value, dict) else None for value in found]
+    return bool(found == wanted)
+
+
+def _square(case: Case) -> tuple[list[int], list[int]]:
+    """Parameters of all projections, were o_proj square in each model, or q_proj, too."""
+    one, both = [], []
+    for model in case["models"]:
+        c = model["config"]
+        layers, hidden, head_dim = c["num_hidden_layers"], c["hidden_size"], c["head_dim"]
+        right = model["counts"]["attention"]
+        more = layers * hidden * (hidden - c["num_attention_heads"] * head_dim)
+        one.append(right + more)
+        both.append(right + 2 * more)
+    return one, both
+
+
+@behaviour("o_proj_counted_square", "lab2.count_parameters")
+@cases("published")
+def behaves_square_projection(student: Student, case: Case) -> bool:
+    """Of every model, one projection of the queries or both are counted square."""
+    return any(_are(student, case, COUNT, wanted) for wanted in _square(case))
+
+
+@behaviour("o_proj_counted_square", "lab2.weight_bytes")
+@cases("published")
+def behaves_square_bytes(student: Student, case: Case) -> bool:
+    """Bytes are those of a square projection."""
+    counts = [model["counts"] for model in case["models"]]
+
+    def size(attention: list[int]) -> list[int]:
+        pairs = zip(counts, attention, strict=True)
+        return [4 * (c["total"] - c["attention"] + made) for c, made in pairs]
+
+    path = "mlp.weight_bytes"
+    return any(_are(student, case, path, size(made), "float32") for made in _square(case))
+
+
+@behaviour("count_head_dim_guessed", "lab2.kv_cache_bytes")
+@cases("published")
+def behaves_guessed_cache(student: Student, case: Case) -> bool:
+    """The cache of every model is that of heads of hidden_size // heads."""
+    wanted = []
+    for model in case["models"]:
+        c, right = model["config"], model["cache"]["float32"]
+        wanted.append(right // c["head_dim"] * (c["hidden_size"] // c["num_attention_heads"]))
+    given = case["models"][0]["tokens"], case["models"][0]["batch"], "float32"
+    return _are(student, case, "mlp.kv_cache_bytes", wanted, *given)

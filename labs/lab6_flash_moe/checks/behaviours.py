@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from autograder.checks.expect import (
-    answers,
-    behaviour,
-    cases,
-    expect_close,
-    works,
-)
+from autograder.checks.expect import answers, behaviour, cases, expect_close, works
 from autograder.checks.experiments import is_beside, near, normal, softmax
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Result, Student
+from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
-from labs.lab6_flash_moe.checks.calls import (
-    block_of,
-    blocks_of,
-    experts_of,
-    flash,
-    router_of,
-)
+from labs.lab6_flash_moe.checks.calls import block_of, blocks_of, by_expert, flash, routed
 from labs.lab6_flash_moe.checks.experiments import (
     BUMP,
     CHOSEN,
@@ -36,21 +22,29 @@ from labs.lab6_flash_moe.checks.experiments import (
     SEEN,
     SHARES,
     UP,
-    Array,
     E,
     chosen_of,
     counts_of,
     experts_give,
     first_query_decides,
     halves_are,
+    loss_by,
     losses_are,
+    made_by,
+    masked_probabilities,
+    masked_shares,
+    means_over_experts,
+    mixed_by,
     one_by_one,
     pair_of,
+    routed_by,
     sees,
     shares_of,
     square_is_right,
+    token_by_token,
     total_of,
     totals_of,
+    zeroed_padding,
 )
 
 ONLINE, FLASH, ROUTER = "lab6.online_softmax", "lab6.flash_attention", "lab6.router"
@@ -58,24 +52,6 @@ EXPERTS, SPARSE, LOSS = "lab6.experts", "lab6.sparse_moe", "lab6.load_balancing"
 
 
 # What a call gives that ends without a return, or with more than it should.
-
-
-def _routed(student: Student, case: Case) -> Result:
-    return router_of(student, case)(case["x"])
-
-
-def _experts(student: Student, case: Case) -> Result:
-    return experts_of(student, case)(*(case[name] for name in ("x", "chosen", "shares")))
-
-
-def _block(student: Student, case: Case) -> Result:
-    return block_of(student, case)(case["x"])
-
-
-def _loss(student: Student, case: Case) -> Result:
-    return student.call("mlp.load_balancing_loss", blocks_of(case), *case["size"])
-
-
 @behaviour("nothing_returned", ONLINE)
 @cases("scores_blocks")
 def behaves_silent_online(student: Student, case: Case) -> bool:
@@ -95,28 +71,28 @@ def behaves_silent_flash(student: Student, case: Case) -> bool:
 @cases("router_plain")
 def behaves_silent_router(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _routed(student, case))
+    return None in answers(student, lambda: routed_by(student, case))
 
 
 @behaviour("nothing_returned", EXPERTS)
 @cases("experts_core")
 def behaves_silent_experts(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _experts(student, case))
+    return None in answers(student, lambda: mixed_by(student, case))
 
 
 @behaviour("nothing_returned", SPARSE)
 @cases("moe_normed")
 def behaves_silent_block(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _block(student, case))
+    return None in answers(student, lambda: made_by(student, case))
 
 
 @behaviour("nothing_returned", LOSS)
 @cases("loss_one_layer")
 def behaves_silent_loss(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _loss(student, case))
+    return None in answers(student, lambda: loss_by(student, case))
 
 
 @behaviour("tuple_returned", FLASH)
@@ -130,21 +106,21 @@ def behaves_tuple_of_flash(student: Student, case: Case) -> bool:
 @cases("experts_core")
 def behaves_tuple_of_experts(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _experts(student, case))
+    return is_beside(student, case, lambda: mixed_by(student, case))
 
 
 @behaviour("tuple_returned", LOSS)
 @cases("loss_one_layer")
 def behaves_tuple_of_loss(student: Student, case: Case) -> bool:
     """The right loss comes with something beside it."""
-    return is_beside(student, case, lambda: _loss(student, case), "loss")
+    return is_beside(student, case, lambda: loss_by(student, case), "loss")
 
 
 @behaviour("logits_left_out", SPARSE)
 @cases("moe_normed")
 def behaves_block_without_logits(student: Student, case: Case) -> bool:
     """The right output comes alone."""
-    return works(student, lambda: expect_close(_block(student, case), case["y"], case))
+    return works(student, lambda: expect_close(made_by(student, case), case["y"], case))
 
 
 # The running softmax: one score in a block, so that a total can be told on paper.
@@ -417,11 +393,21 @@ def behaves_narrow_scores(student: Student, case: Case) -> bool:
 # Experts: logits, weights and losses that can be told beforehand.
 
 
+@behaviour("inputs_taken_as_contiguous", SPARSE)
+@cases("moe_normed")
+def behaves_contiguous_block(student: Student, case: Case) -> bool:
+    """Tokens are served as they come; transposed, the same ones raise."""
+    block, turned = block_of(student, case), case["x"].array.swapaxes(0, 1)
+    x = student.new("torch.transpose", Tensor.of(np.ascontiguousarray(turned)), 0, 1)
+    served = is_beside(student, case, lambda: block(case["x"]))
+    return served and not answers(student, lambda: block(x))
+
+
 @behaviour("numbers_before_weights", ROUTER)
 @cases("router_plain")
 def behaves_numbers_first(student: Student, case: Case) -> bool:
     """Whole numbers come second, and floats third."""
-    for value in answers(student, lambda: _routed(student, case)):
+    for value in answers(student, lambda: routed_by(student, case)):
         if isinstance(value, (tuple, list)) and len(value) == 3:
             kinds = [one.dtype if isinstance(one, Tensor) else "" for one in value[1:]]
             return kinds == ["int64", "float32"]
@@ -434,6 +420,16 @@ def behaves_narrow_router(student: Student, case: Case) -> bool:
     """In float32 the largest logit is chosen; in bfloat16 a smaller one, now and then."""
     wide, narrow = (chosen_of(student, dtype) for dtype in ("float32", "bfloat16"))
     return wide == [0, 1, 2, 3] and narrow is not None and narrow != wide
+
+
+@behaviour("normed_to_unit_length", ROUTER)
+@cases("router_normed")
+def behaves_unit_length(student: Student, case: Case) -> bool:
+    """The squares of a token's weights sum to one, and not the weights."""
+    _, weights, chosen = routed(student, case)
+    right = case["dense"].array
+    got = by_expert(weights, chosen, case).array
+    return near(got, right / np.linalg.norm(right, axis=-1, keepdims=True)) and not near(got, right)
 
 
 @behaviour("flat_places_read_the_wrong_way", EXPERTS)
@@ -460,38 +456,32 @@ def behaves_unsorted_weights(student: Student, case: Case) -> bool:
 @cases("loss_masked")
 def behaves_mask_in_shares(student: Student, case: Case) -> bool:
     """Probabilities of padding stay in their mean, or in their sum."""
-
-    def told(shares: Array, picked: Array, keep: NDArray[np.bool_]) -> list[float]:
-        loss = 4 * float((picked[keep].mean(0) * shares.mean(0)).sum())
-        return [loss, loss * len(keep) / keep.sum()]
-
-    return losses_are(student, told)
+    return losses_are(student, masked_shares)
 
 
 @behaviour("loss_mask_in_the_probabilities_only", LOSS)
 @cases("loss_masked")
 def behaves_mask_in_probabilities(student: Student, case: Case) -> bool:
     """Choices of padding stay in their mean, or in their sum."""
-
-    def told(shares: Array, picked: Array, keep: NDArray[np.bool_]) -> list[float]:
-        loss = 4 * float((picked.mean(0) * shares[keep].mean(0)).sum())
-        return [loss, loss * len(keep) / keep.sum()]
-
-    return losses_are(student, told)
+    return losses_are(student, masked_probabilities)
 
 
 @behaviour("loss_of_zeroed_padding", LOSS)
 @cases("loss_masked")
 def behaves_zeroed_padding(student: Student, case: Case) -> bool:
     """Padding counts with equal probabilities, and with any two experts, or all."""
+    return losses_are(student, zeroed_padding)
 
-    def told(shares: Array, picked: Array, keep: NDArray[np.bool_]) -> list[float]:
-        shares, picked = np.where(keep[:, None], shares, 1 / 4), picked.copy()
-        found = []
-        ties = [*combinations(range(4), 2), range(4)]
-        for chosen in ties:
-            picked[~keep] = np.isin(np.arange(4), chosen)
-            found.append(4 * float((picked.mean(0) * shares.mean(0)).sum()))
-        return found
 
-    return losses_are(student, told)
+@behaviour("loss_means_over_experts", LOSS)
+@cases("loss_masked")
+def behaves_means_over_experts(student: Student, case: Case) -> bool:
+    """Both means leave one number per token, which the logits do not change."""
+    return losses_are(student, means_over_experts)
+
+
+@behaviour("loss_product_before_the_means", LOSS)
+@cases("loss_masked")
+def behaves_token_by_token(student: Student, case: Case) -> bool:
+    """The mean of what every token gives to its own experts."""
+    return losses_are(student, token_by_token)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,28 @@ from numpy.typing import NDArray
 
 from autograder.checks.expect import Result, Student, Tensor, answers
 from autograder.checks.experiments import near, normal, softmax
+from autograder.reference.cases import Case
+from labs.lab6_flash_moe.checks.calls import block_of, blocks_of, experts_of, router_of
 
 Array = NDArray[np.float64]
 UP, DOWN, BUMP, LEVEL = (0.0, 1.0, 2.0), (2.0, 1.0, 0.0), (0.0, 2.0, 1.0), (0.0, 0.0, 0.0)
 E = float(np.e)
+
+
+def routed_by(student: Student, case: Case) -> Result:
+    return router_of(student, case)(case["x"])
+
+
+def mixed_by(student: Student, case: Case) -> Result:
+    return experts_of(student, case)(*(case[name] for name in ("x", "chosen", "shares")))
+
+
+def made_by(student: Student, case: Case) -> Result:
+    return block_of(student, case)(case["x"])
+
+
+def loss_by(student: Student, case: Case) -> Result:
+    return student.call("mlp.load_balancing_loss", blocks_of(case), *case["size"])
 
 
 def in_dtype(values: Any, dtype: str) -> Tensor:
@@ -198,14 +217,15 @@ def experts_give(student: Student, pairs: Sequence[tuple[int, int, float]]) -> b
 
 
 def losses_are(student: Student, told: Callable[..., list[float]]) -> bool:
-    """Whether a loss with padding is one of those told, twice; and right without padding."""
+    """Whether a loss without padding and one with it are among those told, twice."""
     keep = np.array([[1, 1, 0], [1, 0, 0]])
     for seed in (3, 4):
         logits = normal(6, 4, seed=seed)
         shares = softmax(logits)
         picked = (shares >= np.sort(shares, -1)[:, 2:3]).astype(float)
-        right = 4 * float((picked.mean(0) * shares.mean(0)).sum())
-        for mask, want in ((None, [right]), (keep, told(shares, picked, keep.ravel() > 0))):
+        for mask in (None, keep):
+            counts = np.full(6, True) if mask is None else keep.ravel() > 0
+            want = told(shares, picked, counts)
             given = [Tensor.of(logits)], 4, 2, None if mask is None else Tensor.of(mask)
             call = partial(student.call, "mlp.load_balancing_loss", *given)
             found = answers(student, call)
@@ -214,3 +234,37 @@ def losses_are(student: Student, told: Callable[..., list[float]]) -> bool:
             if not any(np.isclose(float(found[0].array.reshape(-1)[0]), one, 1e-4) for one in want):
                 return False
     return True
+
+
+# What such a loss may be: of probabilities, of what was chosen, and of which tokens are no padding.
+Kept = NDArray[np.bool_]
+
+
+def masked_shares(shares: Array, picked: Array, keep: Kept) -> list[float]:
+    loss = 4 * float((picked[keep].mean(0) * shares.mean(0)).sum())
+    return [loss, loss * len(keep) / keep.sum()]
+
+
+def masked_probabilities(shares: Array, picked: Array, keep: Kept) -> list[float]:
+    loss = 4 * float((picked.mean(0) * shares[keep].mean(0)).sum())
+    return [loss, loss * len(keep) / keep.sum()]
+
+
+def zeroed_padding(shares: Array, picked: Array, keep: Kept) -> list[float]:
+    shares, picked = np.where(keep[:, None], shares, 1 / 4), picked.copy()
+    found = []
+    for chosen in [*combinations(range(4), 2), range(4)]:
+        picked[~keep] = np.isin(np.arange(4), chosen)
+        found.append(4 * float((picked.mean(0) * shares.mean(0)).sum()))
+    return found
+
+
+def means_over_experts(shares: Array, picked: Array, keep: Kept) -> list[float]:
+    each = 4 * picked.mean(-1) * shares.mean(-1)
+    sums = [float(each.sum()), float(each[keep].sum())]
+    return [*sums, sums[0] / len(keep), sums[1] / len(keep)]
+
+
+def token_by_token(shares: Array, picked: Array, keep: Kept) -> list[float]:
+    each = 4 * (picked * shares).sum(-1)
+    return [float(each.mean()), float(each[keep].mean()), float((each * keep).mean())]
