@@ -55,11 +55,13 @@ def sizes_exact(draw: Draw) -> Draft:
         f"dim {dims}, multiples once they are rounded down, or one more",
         f"dim {dims}，向下取整后就是倍数，或比倍数大 1",
     )
-    exact: list[tuple[int, int, float | None]] = [(dim, 8 * dim // 3, None) for dim in dims]
-    raised = dims[2]
-    exact[2] = raised, int(1.3 * exact[2][1]), 1.3
-    over = [(dim, 8 * dim // 3 - 1, None) for dim in dims]
-    return _widths(about, [*exact, *over, (raised, exact[2][1] - 1, 1.3)])
+    asked = [
+        (dim, int((factor or 1) * (8 * dim // 3)) - less, factor)
+        for less in (0, 1)
+        for dim in dims
+        for factor in (None, 1.3)
+    ]
+    return _widths(about, asked)
 
 
 @recipe()
