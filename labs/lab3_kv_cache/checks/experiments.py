@@ -155,9 +155,9 @@ def takes_one(student: Student, cache: Handle, case: Case, at: int) -> bool:
 
 
 def first_after_reset(student: Student, case: Case) -> NDArray[Any] | None:
-    """The first key and value that come back when a token is put at 1 behind a reset.
+    """The first of two keys, and of two values, when a token is put at 1 behind a reset.
 
-    None where that is refused, or where a new cache takes it as well.
+    None where that is refused, gives another number of them, or is taken by a new cache as well.
     """
     cache, end = new_cache(student, case), case["k"].shape[1]
     if answers(student, lambda: put(student, new_cache(student, case), case, 1, 2)):
@@ -167,7 +167,8 @@ def first_after_reset(student: Student, case: Case) -> NDArray[Any] | None:
     student.flush()
     found = answers(student, lambda: put(student, cache, case, 1, 2))
     pair = tensors_of(*found)
-    return np.stack([one.array[:, 0] for one in pair]) if len(pair) == 2 else None
+    two = len(pair) == 2 and all(one.shape[1] == 2 for one in pair)
+    return np.stack([one.array[:, 0] for one in pair]) if two else None
 
 
 def scaled_by(student: Student, case: Case, number: float) -> bool:
