@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub b10cbce736c5): fill in the TODOs.
+# Generated from the course's sources (stub eeb0b005da27): fill in the TODOs.
 """Lab 3, part 1: rotation by complex numbers, a KV cache, and attention that decodes with it.
 
 Fill in every TODO. Queries, keys and values are ``[batch, seq, heads, head_dim]`` here, as in
@@ -146,8 +146,8 @@ class GroupedQueryAttention(nn.Module):
             freqs_cis: complex64 ``[end, head_dim/2]``, the whole table: row p is position p.
             mask: None means causal. Otherwise additive, in the dtype of ``x``: 0 where a query
                 may look and ``finfo(dtype).min`` where not, broadcastable to
-                ``[B, heads, T, keys]``; causality is already in it. ``keys`` is
-                ``start_pos + T`` with a cache, and T without one.
+                ``[B, heads, T, keys]`` (``[T, keys]``, for example); causality is already in it.
+                ``keys`` is ``start_pos + T`` with a cache, and T without one.
 
         Returns:
             ``[B, T, dim]`` in the dtype of ``x``.

@@ -179,8 +179,8 @@ class GroupedQueryAttention(nn.Module):
             freqs_cis: complex64 ``[end, head_dim/2]``, the whole table: row p is position p.
             mask: None means causal. Otherwise additive, in the dtype of ``x``: 0 where a query
                 may look and ``finfo(dtype).min`` where not, broadcastable to
-                ``[B, heads, T, keys]``; causality is already in it. ``keys`` is
-                ``start_pos + T`` with a cache, and T without one.
+                ``[B, heads, T, keys]`` (``[T, keys]``, for example); causality is already in it.
+                ``keys`` is ``start_pos + T`` with a cache, and T without one.
 
         Returns:
             ``[B, T, dim]`` in the dtype of ``x``.

@@ -62,14 +62,18 @@ def convert_hf_mlp(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
 
     Returns:
         A new dict: the three under ``w1.weight w2.weight w3.weight`` behind the same prefix, all
-        other entries as they were. ``state_dict`` itself is left as it was.
+        other entries as they were, also one like ``gate_proj.weight_scale``. ``state_dict``
+        itself is left as it was.
     """
     # BEGIN SOLUTION lab3.convert_hf_mlp
     names = {"gate_proj": "w1", "down_proj": "w2", "up_proj": "w3"}
-    return {
-        ".".join(names.get(part, part) for part in name.split(".")): weight
-        for name, weight in state_dict.items()
-    }
+    whole = {f"{old}.weight": f"{new}.weight" for old, new in names.items()}
+    converted = {}
+    for name, weight in state_dict.items():
+        parts = name.split(".")
+        own = ".".join(parts[-2:])  # what stands behind the prefix
+        converted[".".join([*parts[:-2], whole.get(own, own)])] = weight
+    return converted
     # END SOLUTION
 
 

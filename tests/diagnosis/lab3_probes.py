@@ -143,6 +143,7 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
     yield "causal from 20", lambda: build()(tokens(), 20, table)
     yield "from 20", lambda: build()(tokens(), 20, table, causal())
     yield "all is seen", lambda: build()(tokens(), 0, table, torch.zeros(1, 1, SEQ, SEQ))
+    yield "all is seen, for all alike", lambda: build()(tokens(), 0, table, torch.zeros(SEQ, SEQ))
     yield "one token", lambda: build()(tokens()[:, :1], 0, table)
     yield "large norm weights", lambda: build(scale=6.0)(tokens(), 0, table)
     yield "float16", lambda: build(half)(tokens(half), 0, table)
@@ -164,7 +165,7 @@ def mlp_probes(module: SimpleNamespace) -> Iterator[Probe]:
     def converted(prefix: str) -> Any:
         names = ("gate_proj", "up_proj", "down_proj")
         state = {f"{prefix}{name}.weight": torch.tensor([float(len(name))]) for name in names}
-        state["norm.weight"] = torch.ones(2)
+        state |= {"norm.weight": torch.ones(2), f"{prefix}up_proj.weight_scale": torch.ones(3)}
         before = list(state)
         found = module.convert_hf_mlp(state)
         return [sorted(found), [found[name] for name in sorted(found)], list(state) == before]

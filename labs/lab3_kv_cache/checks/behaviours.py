@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autograder.checks.expect import (
-    StudentError,
     answers,
     behaviour,
     cases,
@@ -18,101 +14,83 @@ from autograder.checks.expect import (
     expect_items,
     expect_same,
     expect_shape,
+    expect_tensor,
     works,
 )
 from autograder.checks.experiments import causal_mask, is_beside, is_right, near
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Dtype, Handle, Result, Student
+from autograder.sandbox.student import Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab3_kv_cache.checks.calls import attention_of, cache_of, sizes, table_of
+from labs.lab3_kv_cache.checks.experiments import (
+    all_of_both,
+    attend,
+    converted,
+    feed,
+    feeds,
+    first_after_reset,
+    gives_back,
+    loads,
+    new_cache,
+    overfull,
+    put,
+    refusals,
+    rotated,
+    rotation,
+    rounds_elsewhere,
+    scaled_by,
+    serves,
+    takes_one,
+    tensors_of,
+    turns_heads,
+)
 
 CACHE, ATTENTION, FEED_FORWARD = "lab3.kv_cache", "lab3.attention", "lab3.feed_forward"
-ROTARY = "lab3.apply_rotary"
+TABLE, ROTARY, CONVERT = "lab3.freqs_cis", "lab3.apply_rotary", "lab3.convert_hf_mlp"
 WHY = Text("the two should agree.", "两者应当一致。")
 
 
-def _attend(
-    student: Student,
-    case: Case,
-    cache: Handle | None = None,
-    *mask: Tensor,
-    rows: int | None = None,
-) -> Result:
-    """The answer to the whole input, or to so many sequences of it, from position 0 on."""
-    x = Tensor.of(case["x"].array[:rows])
-    return attention_of(student, case, cache)(x, 0, table_of(student, case), *mask)
-
-
-def _feed(student: Student, case: Case) -> Result:
-    return student.new("mlp.FeedForward", case["dim"], case["width"], weights=case.weights)(
-        case["x"]
-    )
-
-
-def _cache(student: Student, case: Case, batch: int | None = None) -> Handle:
-    sizes = (batch or case["size"][0], *case["size"][1:])
-    return student.new("attention.KVCache", *sizes, Dtype("float32"))
-
-
-def _put(
-    student: Student, cache: Handle, case: Case, first: int, end: int, rows: int | None = None
-) -> Result:
-    """Store tokens of the case (of so many sequences) at their place."""
-    pair = (Tensor.of(case[name].array[:rows, first:end]) for name in "kv")
-    return student.call(cache, *pair, first, method="update")
-
-
-def _rotated(case: Case) -> Iterator[NDArray[np.float64]]:
-    """The rotated xq and xk."""
-    turn = (case["cos"].array + 1j * case["sin"].array.astype(np.float64))[:, None, :]
-    for name in "qk":
-        pairs = case[name].array.astype(np.float64)
-        points = (pairs[..., ::2] + 1j * pairs[..., 1::2]) * turn
-        yield np.stack((points.real, points.imag), -1).reshape(pairs.shape)
+def _table(student: Student, case: Case) -> list[object]:
+    numbers = (case[name] for name in ("head_dim", "end", "theta"))
+    return answers(student, partial(student.call, "attention.precompute_freqs_cis", *numbers))
 
 
 @behaviour("tuple_returned", ATTENTION)
 @cases("attention_core")
 def behaves_tuple_of_attention(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _attend(student, case))
+    return is_beside(student, case, lambda: attend(student, case))
 
 
 @behaviour("tuple_returned", FEED_FORWARD)
 @cases("mlp_core")
 def behaves_tuple_of_feed_forward(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _feed(student, case))
+    return is_beside(student, case, lambda: feed(student, case))
 
 
-@behaviour("nothing_returned", "lab3.freqs_cis")
+@behaviour("nothing_returned", TABLE)
 @cases("freqs")
 def behaves_silent_table(student: Student, case: Case) -> bool:
     """The call gives None."""
-    given = (case[name] for name in ("head_dim", "end", "theta"))
-    return None in answers(student, partial(student.call, "attention.precompute_freqs_cis", *given))
+    return None in _table(student, case)
 
 
 @behaviour("nothing_returned", ROTARY)
 @cases("rotation")
 def behaves_silent_rotation(student: Student, case: Case) -> bool:
     """The call gives None, or a pair with None in it."""
-    found = answers(student, lambda: _rotation(student, case))
+    found = answers(student, lambda: rotation(student, case))
     return None in found or any(isinstance(pair, (tuple, list)) and None in pair for pair in found)
-
-
-def _rotation(student: Student, case: Case) -> Result:
-    table = table_of(student, case)
-    return student.call("attention.apply_rotary_emb", case["q"], case["k"], table)
 
 
 @behaviour("keys_from_queries", ROTARY)
 @cases("rotation")
 def behaves_keys_from_queries(student: Student, case: Case) -> bool:
     """The queries come out right, and once more in the place of the keys."""
-    queries, _ = _rotated(case)
-    for pair in answers(student, lambda: _rotation(student, case)):
+    queries, _ = rotated(case)
+    for pair in answers(student, lambda: rotation(student, case)):
         if isinstance(pair, (tuple, list)) and len(pair) == 2:
             return all(isinstance(one, Tensor) and near(one.array, queries) for one in pair)
     return False
@@ -136,9 +114,9 @@ def behaves_silent_permutation(student: Student, case: Case) -> bool:
 def behaves_silent_cache(student: Student, case: Case) -> bool:
     """A first call of update, or a second one, gives None."""
     first, second, _ = case["pieces"]
-    cache = _cache(student, case)
+    cache = new_cache(student, case)
     calls = ((0, first), (first, first + second), (first + second, first + second + 1))
-    return None in answers(student, *(partial(_put, student, cache, case, *at) for at in calls))
+    return None in answers(student, *(partial(put, student, cache, case, *at) for at in calls))
 
 
 @behaviour("nothing_returned", ATTENTION)
@@ -147,42 +125,25 @@ def behaves_silent_attention(student: Student, case: Case) -> bool:
     """A call gives None, without a mask, with one, or with a cache."""
 
     def cached() -> Result:
-        return _attend(student, case, cache_of(student, case))
+        return attend(student, case, cache_of(student, case))
 
-    masked = partial(_attend, student, case, None, case["mask"])
-    return None in answers(student, lambda: _attend(student, case), masked, cached)
+    masked = partial(attend, student, case, None, case["mask"])
+    return None in answers(student, lambda: attend(student, case), masked, cached)
 
 
 @behaviour("nothing_returned", FEED_FORWARD)
 @cases("mlp_core")
 def behaves_silent_feed_forward(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: _feed(student, case))
+    return None in answers(student, lambda: feed(student, case))
 
 
-@behaviour("nothing_returned", "lab3.convert_hf_mlp")
+@behaviour("nothing_returned", CONVERT)
 @cases("converting")
 def behaves_silent_conversion(student: Student, case: Case) -> bool:
     """The call gives None."""
     call = partial(student.call, "mlp.convert_hf_mlp", case.group("in."))
     return None in answers(student, call)
-
-
-def _all_of_both(value: Any, both: Sequence[NDArray[Any]]) -> bool:
-    """Whether a value that is no pair holds the numbers of both tensors."""
-    if isinstance(value, Tensor):
-        got, want = value.array, np.concatenate([one.reshape(-1) for one in both])
-        return got.size == want.size and np.allclose(
-            np.sort(got, None), np.sort(want), rtol=1e-4, atol=1e-5
-        )
-    items = list(value.values()) if isinstance(value, dict) else value
-    if not isinstance(items, (tuple, list)) or (len(items) == 2 and items is value):
-        return False
-    found = [item.array for item in items if isinstance(item, Tensor)]
-    return all(
-        any(g.shape == want.shape and np.allclose(g, want, rtol=1e-4, atol=1e-5) for g in found)
-        for want in both
-    )
 
 
 @behaviour("pair_not_returned", CACHE)
@@ -191,37 +152,16 @@ def behaves_no_pair_of_cache(student: Student, case: Case) -> bool:
     """The right keys and values come otherwise than as two items."""
     tokens = case["k"].shape[1]
     both = [case[name].array for name in "kv"]
-    found = answers(student, lambda: _put(student, _cache(student, case), case, 0, tokens))
-    return any(_all_of_both(value, both) for value in found)
+    found = answers(student, lambda: put(student, new_cache(student, case), case, 0, tokens))
+    return any(all_of_both(value, both) for value in found)
 
 
 @behaviour("pair_not_returned", ROTARY)
 @cases("rotation")
 def behaves_no_pair_of_rotation(student: Student, case: Case) -> bool:
     """The rotated queries and keys come otherwise than as two items."""
-    found = answers(student, lambda: _rotation(student, case))
-    return any(_all_of_both(value, list(_rotated(case))) for value in found)
-
-
-def _refusals(student: Student, case: Case) -> list[StudentError]:
-    """What a full cache raises at one token more, and one with a gap; both served before."""
-    tokens, max_len = case["k"].shape[1], case["size"][1]
-    pair = [np.tile(case[name].array, (1, 2, 1, 1))[:, :max_len] for name in "kv"]
-    full, gap = _cache(student, case), _cache(student, case)
-    whole = student.call(full, *map(Tensor.of, pair), 0, method="update")
-    part = _put(student, gap, case, 0, tokens)
-    served = works(student, lambda: (expect_items(whole, 2, case), expect_items(part, 2, case)))
-    if not served:
-        return []
-    found = []
-    more = [Tensor.of(one[:, :1]) for one in pair]
-    for cache, start in ((full, max_len), (gap, tokens + 2)):
-        student.call(cache, *more, start, method="update")
-        try:
-            student.flush()
-        except StudentError as error:
-            found.append(error)
-    return found
+    found = answers(student, lambda: rotation(student, case))
+    return any(all_of_both(value, list(rotated(case))) for value in found)
 
 
 @behaviour("values_in_place_of_keys", CACHE)
@@ -229,7 +169,7 @@ def _refusals(student: Student, case: Case) -> list[StudentError]:
 def behaves_values_for_keys(student: Student, case: Case) -> bool:
     """The values come back, and once more in the place of the keys."""
     tokens = case["k"].shape[1]
-    for pair in answers(student, lambda: _put(student, _cache(student, case), case, 0, tokens)):
+    for pair in answers(student, lambda: put(student, new_cache(student, case), case, 0, tokens)):
         if isinstance(pair, (tuple, list)) and len(pair) == 2:
             held = case["v"].array
             return all(isinstance(one, Tensor) and near(one.array, held) for one in pair)
@@ -240,38 +180,26 @@ def behaves_values_for_keys(student: Student, case: Case) -> bool:
 @cases("keys_and_values")
 def behaves_other_error(student: Student, case: Case) -> bool:
     """What has no room, or leaves a gap, raises no ValueError but another error."""
-    return any(error.type != "ValueError" for error in _refusals(student, case))
+    return any(error and error.type != "ValueError" for error in refusals(student, case))
 
 
 @behaviour("refused_without_max_len", CACHE)
 @cases("keys_and_values")
 def behaves_error_without_number(student: Student, case: Case) -> bool:
     """A full cache raises a ValueError, without max_len in its text."""
-    first, *_ = [*_refusals(student, case), None]
-    if first is None or first.type != "ValueError" or "gap" in first.text:
+    full, _ = refusals(student, case)
+    if full is None or full.type != "ValueError":
         return False
-    return str(case["size"][1]) not in first.text
+    return str(case["size"][1]) not in full.text
 
 
 @behaviour("one_row_only", CACHE)
 @cases("keys_and_values")
 def behaves_single_row_of_cache(student: Student, case: Case) -> bool:
     """One sequence comes back as it was, several do not, nor the first one in all rows."""
-    tokens, several = case["k"].shape[1], case["size"][0]
-
-    def gives(rows: int, shown: int) -> bool:
-        def same() -> None:
-            pair = expect_items(
-                _put(student, _cache(student, case, rows), case, 0, tokens, rows), 2, case
-            )
-            for item, name in zip(pair, "kv", strict=True):
-                held = case[name].array[:shown]
-                wanted = np.broadcast_to(held, (rows, *held.shape[1:]))
-                expect_close(item, Tensor.of(wanted), case)
-
-        return works(student, same)
-
-    return gives(1, 1) and not gives(several, several) and not gives(several, 1)
+    several = case["size"][0]
+    alone = gives_back(student, case, 1, 1)
+    return alone and not any(gives_back(student, case, several, shown) for shown in (several, 1))
 
 
 @behaviour("one_row_only", ATTENTION)
@@ -279,16 +207,16 @@ def behaves_single_row_of_cache(student: Student, case: Case) -> bool:
 def behaves_single_row_of_attention(student: Student, case: Case) -> bool:
     """One sequence is served, several are not."""
     y = Tensor.of(case["y"].array[:1])
-    alone = works(student, lambda: expect_close(_attend(student, case, rows=1), y, case))
-    return alone and not is_right(student, case, lambda: _attend(student, case))
+    alone = works(student, lambda: expect_close(attend(student, case, rows=1), y, case))
+    return alone and not is_right(student, case, lambda: attend(student, case))
 
 
 @behaviour("mask_required", ATTENTION)
 @cases("attention_core")
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A causal mask that is given is served; None raises."""
-    served = is_right(student, case, lambda: _attend(student, case, None, causal_mask(case)))
-    return served and not answers(student, lambda: _attend(student, case))
+    served = is_right(student, case, lambda: attend(student, case, None, causal_mask(case)))
+    return served and not answers(student, lambda: attend(student, case))
 
 
 @behaviour("cache_required", ATTENTION)
@@ -297,9 +225,9 @@ def behaves_needed_cache(student: Student, case: Case) -> bool:
     """With a cache it is right; without one it raises, mask or not."""
 
     def cached() -> Result:
-        return _attend(student, case, cache_of(student, case), case["mask"])
+        return attend(student, case, cache_of(student, case), case["mask"])
 
-    without = (partial(_attend, student, case, None, *mask) for mask in ((), (case["mask"],)))
+    without = (partial(attend, student, case, None, *mask) for mask in ((), (case["mask"],)))
     return is_right(student, case, cached) and not answers(student, *without)
 
 
@@ -328,17 +256,17 @@ def behaves_prompt_not_stored(student: Student, case: Case) -> bool:
 @cases("attention_core")
 def behaves_scale_by_dim(student: Student, case: Case) -> bool:
     """It is right as soon as the norm of the queries makes up for the root of dim / head_dim."""
-    dim, *_, head_dim, _ = sizes(case)
-    norm = case.weights["q_norm.weight"].array * np.float32((dim / head_dim) ** 0.5)
+    return scaled_by(student, case, sizes(case)[0])
 
-    def made_up(**changed: Tensor) -> Result:
-        attention = attention_of(student, case, changed=changed)
-        return attention(case["x"], case["start"], table_of(student, case))
 
-    changed = {"q_norm.weight": Tensor.of(norm)}
-    return is_right(student, case, lambda: made_up(**changed)) and not is_right(
-        student, case, made_up
-    )
+@behaviour("scale_by_another_number", ATTENTION)
+@cases("attention_core")
+def behaves_scale_by_another_number(student: Student, case: Case) -> bool:
+    """The same for a number of heads, tokens or features that is not the size of one head."""
+    _, heads, kv_heads, head_dim, _ = sizes(case)
+    widths = heads, kv_heads, heads * head_dim, kv_heads * head_dim, case["x"].shape[1]
+    others = *widths, heads // kv_heads, head_dim / 2, head_dim**0.5, 1 / head_dim
+    return any(scaled_by(student, case, number) for number in others)
 
 
 @behaviour("eps_left_at_default", ATTENTION)
@@ -362,7 +290,7 @@ def behaves_fixed_eps(student: Student, case: Case) -> bool:
     return works(student, same)
 
 
-@behaviour("base_fixed", "lab3.freqs_cis")
+@behaviour("base_fixed", TABLE)
 @cases("freqs")
 def behaves_fixed_theta(student: Student, case: Case) -> bool:
     """Another theta gives the same table, whose first pair turns by one radian a position."""
@@ -387,23 +315,178 @@ def behaves_fixed_theta(student: Student, case: Case) -> bool:
 @cases("attention_core")
 def behaves_guessed_head_dim(student: Student, case: Case) -> bool:
     """Weights of dim // n_heads fit, where those of head_dim do not."""
-    dim, heads, kv_heads, head_dim, eps = sizes(case)
-
-    def loads(width: int, head: int) -> bool:
-        narrow = (kv_heads * head, dim)
-        shapes = {
-            "wq": (width, dim), "wk": narrow, "wv": narrow, "wo": (dim, width),
-            "q_norm": (head,), "k_norm": (head,),
-        }  # fmt: skip
-        weights = {
-            f"{name}.weight": Tensor.of(np.zeros(shape, np.float32))
-            for name, shape in shapes.items()
-        }
-        given = dim, heads, kv_heads, head_dim, eps, None
-        path = "attention.GroupedQueryAttention"
-        return works(student, lambda: student.new(path, *given, weights=weights))
-
+    dim, heads, _, head_dim, _ = sizes(case)
     guess = dim // heads
-    return not loads(heads * head_dim, head_dim) and any(
-        loads(width, guess) for width in (heads * guess, dim)
+    return not loads(student, case, heads * head_dim, head_dim) and any(
+        loads(student, case, width, guess) for width in (heads * guess, dim)
     )
+
+
+@behaviour("table_complex128", TABLE)
+@cases("freqs")
+def behaves_wide_table(student: Student, case: Case) -> bool:
+    """The table's numbers are complex128."""
+    return any("complex128" in repr(value) for value in _table(student, case))
+
+
+@behaviour("table_of_real_numbers", TABLE)
+@cases("freqs")
+def behaves_real_table(student: Student, case: Case) -> bool:
+    """Real tensors come back, one or several, and nothing that is complex."""
+    values = _table(student, case)
+    return any(isinstance(value, Tensor) for value in values) or bool(tensors_of(*values))
+
+
+@behaviour("angles_by_head", ROTARY)
+@cases("rotation")
+def behaves_angles_by_head(student: Student, case: Case) -> bool:
+    """With as many heads as tokens, every head has its angle, and every token has all of them."""
+    return turns_heads(student, case)
+
+
+@behaviour("pairs_left_apart", ROTARY)
+@cases("rotation")
+def behaves_pairs_apart(student: Student, case: Case) -> bool:
+    """The right numbers come as [..., head_dim/2, 2]."""
+    found = tensors_of(*answers(student, lambda: rotation(student, case)))
+    wanted = [one.reshape(*one.shape[:-1], -1, 2) for one in rotated(case)]
+    return any(near(one.array, *wanted) for one in found)
+
+
+@behaviour("overflow_dropped", CACHE)
+@cases("keys_and_values")
+def behaves_overflow_dropped(student: Student, case: Case) -> bool:
+    """Tokens beyond max_len raise nothing, and the first token is there, if any comes back."""
+    found, max_len = overfull(student, case), case["size"][1]
+    held = (
+        one is None or (one.shape[1] <= max_len and near(one[:, :1], -1 + 0 * one[:, :1]))
+        for one in found
+    )
+    return bool(found) and all(held)
+
+
+@behaviour("oldest_pushed_out", CACHE)
+@cases("keys_and_values")
+def behaves_oldest_pushed_out(student: Student, case: Case) -> bool:
+    """Tokens beyond max_len stand last, and the first token is there no more."""
+    found, max_len = overfull(student, case), case["size"][1]
+    return bool(found) and all(
+        one is not None
+        and one.shape[1] <= max_len
+        and (one[:, -1] == 9).all()
+        and not (one[:, 0] == -1).any()
+        for one in found
+    )
+
+
+@behaviour("reset_keeps_count", CACHE)
+@cases("keys_and_values")
+def behaves_reset_keeps_count(student: Student, case: Case) -> bool:
+    """After reset a token is taken at 1, behind one that is not the old one."""
+    first = first_after_reset(student, case)
+    old = np.stack([case[name].array[:, 0] for name in "kv"])
+    return first is not None and not near(first, old)
+
+
+@behaviour("going_back_refused", CACHE)
+@cases("keys_and_values")
+def behaves_going_back_refused(student: Student, case: Case) -> bool:
+    """Piece after piece is taken; the last token but one, once more, is not."""
+    cache, (first, second, _) = new_cache(student, case), case["pieces"]
+    pieces = [put(student, cache, case, 0, first), put(student, cache, case, first, first + second)]
+    served = works(student, lambda: [expect_items(piece, 2, case) for piece in pieces])
+    return served and not answers(student, lambda: put(student, cache, case, first, first + 1))
+
+
+@behaviour("room_by_what_is_held", CACHE)
+@cases("keys_and_values")
+def behaves_room_by_what_is_held(student: Student, case: Case) -> bool:
+    """One token may be replaced; all of them, which fit as well, may not."""
+    cache, tokens = new_cache(student, case), case["k"].shape[1]
+    served = works(student, lambda: expect_items(put(student, cache, case, 0, tokens), 2, case))
+    replaced = served and takes_one(student, cache, case, tokens - 1)
+    return replaced and not answers(student, lambda: put(student, cache, case, 0, tokens))
+
+
+@behaviour("mask_axes_fixed", ATTENTION)
+@cases("attention_plain_mask")
+def behaves_fixed_mask_axes(student: Student, case: Case) -> bool:
+    """A mask of its own for every sequence is served, [T, T] is not; or the other way round."""
+    plain = case["mask"].array
+    each = np.tile(plain, (len(case["x"].array), 1, 1, 1))
+    each[0] = 0
+    return serves(student, case, each, 1) is not serves(student, case, plain, 1)
+
+
+@behaviour("given_mask_inverted", ATTENTION)
+@cases("attention_given_mask")
+def behaves_inverted_mask(student: Student, case: Case) -> bool:
+    """Right with ones for what may be seen and zeros for the rest, and wrong as promised."""
+    mask = case["mask"].array
+    return serves(student, case, mask == 0) and not serves(student, case, mask)
+
+
+@behaviour("table_not_cut", ATTENTION)
+@cases("attention_core")
+def behaves_table_not_cut(student: Student, case: Case) -> bool:
+    """A table of as many rows as tokens is served, a longer one raises."""
+    rows = slice(case["x"].shape[1])
+
+    def exact() -> Result:
+        return attention_of(student, case)(case["x"], 0, table_of(student, case, rows=rows))
+
+    return is_right(student, case, exact) and not answers(student, lambda: attend(student, case))
+
+
+@behaviour("output_not_projected", ATTENTION)
+@cases("attention_core")
+def behaves_no_output_projection(student: Student, case: Case) -> bool:
+    """What comes back is right as soon as it has gone through wo."""
+    wo = case.weights["wo.weight"].array
+    found = (
+        one for one in answers(student, lambda: attend(student, case)) if isinstance(one, Tensor)
+    )
+    return any(
+        one.shape[-1] == wo.shape[1] and near(one.array @ wo.T, case["y"].array) for one in found
+    )
+
+
+@behaviour("width_rounded_elsewhere", "lab3.feed_forward_size")
+@cases("sizes_plain")
+def behaves_rounded_elsewhere(student: Student, case: Case) -> bool:
+    """Right where no fraction arises, a little off where one does."""
+    return rounds_elsewhere(student)
+
+
+@behaviour("three_axes_only", FEED_FORWARD)
+@cases("mlp_flat")
+def behaves_three_axes(student: Student, case: Case) -> bool:
+    """[1, tokens, dim] is served, [tokens, dim] is not."""
+    return feeds(student, case, 1) and not feeds(student, case)
+
+
+@behaviour("dtype_not_kept", FEED_FORWARD)
+@cases("mlp_bfloat16")
+def behaves_dtype_of_feed_forward(student: Student, case: Case) -> bool:
+    """The right numbers come in another dtype."""
+    result = feed(student, case)
+    right = is_right(student, case, lambda: result)
+    return right and expect_tensor(result, case).dtype != "bfloat16"
+
+
+@behaviour("old_names_kept", CONVERT)
+@cases("converting_bare")
+def behaves_old_names_kept(student: Student, case: Case) -> bool:
+    """The new names are there, and so are the old ones."""
+    before, after = converted(student, case)
+    return after == before | {"w1.weight", "w2.weight", "w3.weight"}
+
+
+@behaviour("other_names_converted", CONVERT)
+@cases("converting")
+def behaves_other_names_converted(student: Student, case: Case) -> bool:
+    """The three have their new names, the norms have kept theirs; the scale has not."""
+    before, after = converted(student, case)
+    kept = {name for name in before if "_proj" not in name}
+    new = {f"{case['prefix']}{name}.weight" for name in ("w1", "w2", "w3")}
+    return kept | new <= after and f"{case['prefix']}gate_proj.weight_scale" not in after

@@ -59,6 +59,19 @@ def attention_given_mask(draw: Draw) -> Draft:
 
 
 @recipe()
+def attention_plain_mask(draw: Draw) -> Draft:
+    """The same with one mask for all rows and heads: [T, T], which broadcasts."""
+    config, tokens, batch = sizes(draw)
+    weights = alike(attention_weights(draw, config), config, "v_proj.weight")
+    weights["k_proj.weight"] = torch.zeros_like(weights["k_proj.weight"])
+    holes = draw.uniform(tokens, tokens, low=0, high=1) < 0.4
+    holes.fill_diagonal_(False)
+    mask = holes.float() * NARROWEST
+    about = about_sizes(config, tokens, batch, "a given mask [T, T]: ", "给定掩码 [T, T]：")
+    return drafted(draw, config, tokens, batch, about, weights=weights, mask=mask)
+
+
+@recipe()
 def attention_key_heads(draw: Draw) -> Draft:
     """One key head of zeros: the heads of its group average, and wo shows each head."""
     heads, kv_heads, head_dim = draw.pick(((6, 2, 16), (8, 2, 10), (12, 3, 8), (10, 2, 12)))

@@ -49,14 +49,19 @@ def sizes_plain(draw: Draw) -> Draft:
 
 @recipe()
 def sizes_exact(draw: Draw) -> Draft:
-    """Nothing is left to round up: rounded down, the size is a multiple already."""
+    """Nothing is left to round up: rounded down, the size is a multiple already, or one more."""
     dims = [3 * draw.integer(10, 99) + rest for rest in (0, 1, 2)]
     about = Text(
-        f"dim {dims}, multiples once they are rounded down", f"dim {dims}，向下取整后就是倍数"
+        f"dim {dims}, multiples once they are rounded down, or one more",
+        f"dim {dims}，向下取整后就是倍数，或比倍数大 1",
     )
-    plain, raised = dims[:2], dims[2]
-    asked: list[tuple[int, int, float | None]] = [(dim, 8 * dim // 3, None) for dim in plain]
-    return _widths(about, [*asked, (raised, int(1.3 * (8 * raised // 3)), 1.3)])
+    asked = [
+        (dim, int((factor or 1) * (8 * dim // 3)) - less, factor)
+        for less in (0, 1)
+        for dim in dims
+        for factor in (None, 1.3)
+    ]
+    return _widths(about, asked)
 
 
 @recipe()
@@ -132,6 +137,7 @@ def converting(draw: Draw) -> Draft:
         f"in.{prefix}mlp.down_proj.weight": draw.normal(dim, width),
         f"in.{prefix}mlp.gate_proj.weight": draw.normal(width, dim),
         "in.model.norm.weight": draw.normal(dim),
+        f"in.{prefix}mlp.gate_proj.weight_scale": draw.normal(width),
     }
     about = Text(f"names behind {prefix}mlp.", f"名称带有前缀 {prefix}mlp.")
     return draft(about, tensors, prefix=f"{prefix}mlp.")

@@ -112,6 +112,7 @@ def _converted(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     names += [
         "model.norm.weight",
         "aggregate_proj.weight",
+        f"{prefix}gate_proj.weight_scale",
         "model.layers.0.self_attn.q_proj.weight",
     ]
     weights = {name: dice.normal(2, 3) for name in names}

@@ -1,6 +1,8 @@
 # over the solution
 """Views of one fused product are what the cache keeps."""
 
+import re
+
 from torch import Tensor
 
 
@@ -21,6 +23,6 @@ def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     out = {}
     for name, weight in state_dict.items():
         for old, new in (("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")):
-            name = name.replace(old, new)
+            name = re.sub(rf"\b{old}\.weight$", f"{new}.weight", name)
         out[name] = weight
     return out

@@ -97,7 +97,7 @@ class GroupedQueryAttention(nn.Module):
             visible = n if mask is not None else n - t + i + 1  # later keys are cut off
             scores = k[:, :, :visible] @ q[:, i].unsqueeze(-1) * self.head_dim**-0.5
             if mask is not None:
-                own = mask.expand(-1, -1, t, n)[:, :, i].unsqueeze(-1)
+                own = mask.expand(b, self.n_heads, t, n)[:, :, i].unsqueeze(-1)
                 scores = scores + own
             weights = scores.softmax(-2, dtype=torch.float32).to(x.dtype)
             outputs.append((weights * v[:, :, :visible]).sum(-2).flatten(1))
