@@ -96,7 +96,7 @@ _DUNDERS = frozenset(
 )
 _HARMLESS_PRIVATE = frozenset(("_pytree", "_tensor"))
 # Without one of these in a text (and without a forbidden name) nothing is looked for in it.
-_ANY = "|".join({path[-1] for path in _OUTSIDE} | _BUILTINS | _ATTRIBUTES | _DUNDERS)
+_ANY = "|".join({path[-1] for path in _OUTSIDE} | _BUILTINS | _ATTRIBUTES | _DUNDERS | {"setattr"})
 _WORDS = re.compile(rf"\b(?:{_ANY})\b|(?<!\w)_[A-Za-z]")
 
 
@@ -124,7 +124,7 @@ def forbidden(
             unread.append(file)
     uses: list[Message] = []
     outside: list[Message] = []
-    if suspect:
+    if suspect or any(map(_changes_others, trees.values())):
         try:
             for file, found, attributes in _named_in(files, trees):
                 uses += _forbidden(lab, file, found)
@@ -157,6 +157,16 @@ def _is_suspect(lab: Lab, text: str) -> bool:
     plain = _bare(text)
     return bool(_WORDS.search(text)) or any(
         part in plain for dotted in lab.forbidden for part in _family(dotted)
+    )
+
+
+def _changes_others(tree: ast.Module) -> bool:
+    """Return whether an attribute of anything but ``self`` is bound: it may be a module's."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and not isinstance(node.ctx, ast.Load)
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        for node in _nodes(tree)
     )
 
 
@@ -238,6 +248,8 @@ def _outside(file: str, uses: list[Use], attributes: Mapping[str, int]) -> Itera
 def _reached(use: Use) -> str:
     """Return what a use reaches that lies outside model code, dotted; "" for nothing."""
     path = use.path
+    if use.stored and path[:2] != ("torch", "backends"):  # switches that many set
+        return _named(path)
     if use.builtin and path[0] in _BUILTINS:
         return path[0]
     for place, name in enumerate(path):

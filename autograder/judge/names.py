@@ -74,7 +74,8 @@ class Names:
                 continue
             for path in paths:
                 if path[0]:
-                    yield Use(chain.line, path, foreign=True, runs=chain.runs)
+                    stored = chain.stored
+                    yield Use(chain.line, path, foreign=True, runs=chain.runs, stored=stored)
                 else:
                     yield from self._of_anything(chain, path[1:])
         if source.looks_up:
@@ -93,7 +94,9 @@ class Names:
         if paths is None:
             return None
         self._step(len(paths))
-        return sorted({self._through(path, chain.attributes, _FOLLOWED) for path in paths})
+        found = {self._through(path, chain.attributes, _FOLLOWED) for path in paths}
+        # What a lab gives is anybody's to use, and nobody's to change.
+        return sorted(("",) if path[0] == OURS and not chain.stored else path for path in found)
 
     def _of_anything(self, chain: Chain, attributes: Path) -> Iterator[Use]:
         """Uses of an object's attributes, but for those that are of the student's own making."""
@@ -182,7 +185,7 @@ class Names:
             if not further:
                 return ("", *whole[2:])
             whole = (*further[0], *whole[2:])
-        return ("",) if whole[0] == OURS else whole
+        return whole
 
 
 @cache

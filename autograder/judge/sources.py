@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from autograder.sandbox.stacks import is_parsed
@@ -50,7 +50,7 @@ class Use:
     ``path`` is dotted: from the outermost module on where the root is known to come from
     elsewhere (``foreign``); of an object that could be anything, its attributes alone; of a
     builtin, its name (``builtin``). ``runs`` is False for an import, an annotation and a type that
-    is asked for, ``imports`` True for an import.
+    is asked for, ``imports`` True for an import, ``stored`` True for what is put in its place.
     """
 
     line: int
@@ -59,6 +59,7 @@ class Use:
     builtin: bool = False
     runs: bool = True
     imports: bool = False
+    stored: bool = False
 
 
 @dataclass
@@ -95,6 +96,7 @@ class Chain:
     attributes: Path
     scope: Scope
     runs: bool
+    stored: bool = False
 
 
 class Source:
@@ -241,7 +243,7 @@ class Source:
             if stored and isinstance(node, ast.Name):
                 scope.bind(node.id)
             else:
-                self.chains.append(chain)
+                self.chains.append(replace(chain, stored=stored))
             if stored and isinstance(node, ast.Attribute):
                 self.attributes.setdefault(node.attr, node.lineno)
             yield from ((part, scope, runs) for part in rest)
@@ -260,6 +262,11 @@ class Source:
         elif called in _REGISTERING:
             for line, word in words:
                 self.attributes.setdefault(word, line)
+            owned = node.args[:1] if called == "setattr" else []
+            for owner in filter(None, (self._chain(one, scope, runs)[0] for one in owned)):
+                name = words[0][1] if words else UNKNOWN
+                changed = replace(owner, attributes=(*owner.attributes, name), stored=True)
+                self.chains.append(changed)
         asked = called in ("isinstance", "issubclass")
         for place, part in enumerate(ast.iter_child_nodes(node)):
             yield part, scope, not (asked and place == 2)  # the function is the first

@@ -266,6 +266,15 @@ REACHING = {
         "class X:\n    def __torch_function__(self): pass",
         "__torch_function__",
     ),
+    "a given function that is replaced": (
+        "import labs.given.norm as n\nn.RMSNorm = None",
+        "labs.given.norm.RMSNorm",
+    ),
+    "the same by a function": (
+        "from labs.given import norm\nsetattr(norm, 'RMSNorm', None)",
+        "labs.given.norm.RMSNorm",
+    ),
+    "a function of torch that is replaced": ("torch.Tensor.sum = None", "torch.Tensor.sum"),
     "a callback, behind a name of one's own": (
         "class A:\n    def apply_(self, f): pass\ndef f(t, g): t.apply_(g)",
         "apply_",
