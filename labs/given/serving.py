@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 import torch
@@ -363,7 +364,7 @@ def drive(
                 made[work.request] += 1
         stopped = [number for number in sampled if made[number] == stops.get(number)]
         if batch.works:
-            ends.extend([step, number] for number in scheduler.update(sampled, stopped))
+            ends.extend([step, index(i)] for i in scheduler.update(sampled, stopped))
         for block, text in getattr(cache, "log", [])[len(fills) :]:
             fills.append([step, block, len(text)])
             filled.extend(text)

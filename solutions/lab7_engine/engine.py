@@ -187,7 +187,7 @@ class Scheduler:
         self.waiting: list[Progress] = []  # both in order, the oldest first
         self.running: list[Progress] = []
         self._scheduled: list[tuple[Progress, int]] = []  # who computes how many in this step
-        self._added = itertools.count()
+        self._added = 0
         # END SOLUTION
 
     def add(self, request: Request) -> None:
@@ -203,7 +203,8 @@ class Scheduler:
             raise ValueError(f"request {request.id} has no prompt, or asks for nothing")
         if most > self.cache.num_blocks * self.cache.block_size:
             raise ValueError(f"request {request.id} has {most} tokens, too many for all blocks")
-        self.waiting.append(Progress(request, (request.arrival, next(self._added))))
+        self._added += 1
+        self.waiting.append(Progress(request, (request.arrival, self._added)))
         self.waiting.sort(key=lambda one: one.order)
         # END SOLUTION
 
@@ -317,7 +318,6 @@ class Scheduler:
                 self.cache.release(one.blocks)
                 self.running.remove(one)
                 finished.append(number)
-        self._scheduled = []
         return finished
         # END SOLUTION
 

@@ -112,18 +112,21 @@ class _Changes(cst.CSTVisitor):
         super().__init__()
         self.found: list[tuple[CodeRange, str, cst.CSTNode]] = []
         self._exercises = exercises
-        self._module: cst.Module | None = None
+        self._around: list[cst.Module | cst.ClassDef] = []
         self._scopes: list[Scope] = []
         self._asked: set[cst.CSTNode] = set()
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, cst.Module):
-            self._module = node
+        if isinstance(node, cst.Module | cst.ClassDef):
+            self._around.append(node)
         elif isinstance(node, cst.FunctionDef):
-            assert self._module is not None
-            self._scopes.append(scope_of(self._module, node, self._line))
-        elif isinstance(node, cst.Annotation) or m.matches(node, _DEVICE):
-            return False  # no change: annotations do not run, and a grading has one device
+            module, around = self._around[0], self._around[-1]
+            assert isinstance(module, cst.Module)
+            self._scopes.append(scope_of(module, around, node, self._line))
+        elif isinstance(node, cst.Annotation | cst.Raise) or m.matches(node, _DEVICE):
+            # No change: annotations do not run, the words of errors are free, and a grading has
+            # one device.
+            return False
         elif isinstance(node, cst.Attribute) and node.attr.value in ("dtype", "shape"):
             self._asked.add(node.value)  # for something else than its values
         line = self._line(node)
@@ -136,6 +139,8 @@ class _Changes(cst.CSTVisitor):
     def on_leave(self, node: cst.CSTNode) -> None:
         if isinstance(node, cst.FunctionDef):
             self._scopes.pop()
+        elif isinstance(node, cst.Module | cst.ClassDef):
+            self._around.pop()
 
     def _line(self, node: cst.CSTNode) -> int:
         return self.get_metadata(PositionProvider, node).start.line

@@ -18,7 +18,6 @@ from tests.mutation.mutants import Mutant, mutants_of
 WITHOUT: Mapping[str, str] = {
     "lab4": "its random cases are still to be written: whole models, files, and what is sampled",
     "lab5": "a new lab: its random cases are still to be written",
-    "lab7": "a new lab: its random cases are still to be written",
 }
 
 

@@ -13,7 +13,8 @@ import libcst.matchers as m
 class Scope:
     """The local names of a function with the line that binds them first (parameters: 0).
 
-    ``attributes["config"]`` holds every ``x`` of ``config.x`` anywhere in the file.
+    ``attributes["config"]`` holds every ``x`` of ``config.x`` anywhere in the file,
+    ``attributes["self"]`` every ``x`` of ``self.x`` in the class around.
     """
 
     names: Mapping[str, int]
@@ -25,9 +26,12 @@ class Scope:
 
 
 def scope_of(
-    module: cst.Module, function: cst.FunctionDef, line_of: Callable[[cst.CSTNode], int]
+    module: cst.Module,
+    around: cst.Module | cst.ClassDef,
+    function: cst.FunctionDef,
+    line_of: Callable[[cst.CSTNode], int],
 ) -> Scope:
-    """The scope of a function of ``module``; ``line_of`` gives the line of a node."""
+    """The scope of a function in ``around``; ``line_of`` gives the line of a node."""
     names = {p.name.value: 0 for p in function.params.params}
     for target in m.findall(function, m.AssignTarget()):
         assert isinstance(target, cst.AssignTarget)
@@ -37,7 +41,9 @@ def scope_of(
             if isinstance(name, cst.Name) and name.value != "_":
                 names.setdefault(name.value, line_of(name))
     read: dict[str, set[str]] = {}
-    for node in m.findall(module, m.Attribute(value=m.Name())):
+    own = m.findall(around, m.Attribute(value=m.Name("self")))
+    others = m.findall(module, m.Attribute(value=m.Name(m.DoesNotMatch("self"))))
+    for node in (*own, *others):
         assert isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name)
         read.setdefault(node.value.value, set()).add(node.attr.value)
     return Scope(names, {root: tuple(sorted(attributes)) for root, attributes in read.items()})

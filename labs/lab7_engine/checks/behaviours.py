@@ -9,35 +9,7 @@ import numpy as np
 from autograder.checks.expect import Literal, Student, Tensor, answers, behaviour, cases, config
 from autograder.checks.experiments import is_beside
 from autograder.reference.cases import Case
-from labs.lab7_engine.checks.experiments import (
-    accepted,
-    attended,
-    bfloat16,
-    blocks_for,
-    first_known,
-    forked,
-    heard,
-    in_bfloat16,
-    layer_of,
-    mlp_of,
-    near,
-    paged_of,
-    places,
-    played,
-    pool_of_six,
-    raises_when_found,
-    read_places,
-    scales_of,
-    scheduled,
-    served,
-    speculated,
-    stays_below,
-    stopped_text,
-    stored_values,
-    story,
-    turned,
-    written_alone,
-)
+from labs.lab7_engine.checks import experiments as ex
 from labs.lab7_engine.checks.serving import GIVEN, as_array, own_cache, plain_cache, scheduler_of
 
 POOL, TABLE, PAGED = "lab7.block_pool", "lab7.block_table", "lab7.paged_attention"
@@ -57,35 +29,35 @@ AT = (3, 5)
 @cases("paged_core")
 def behaves_tuple_of_paged(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: paged_of(student, case))
+    return is_beside(student, case, lambda: ex.paged_of(student, case))
 
 
 @behaviour("tuple_returned", LINEAR)
 @cases("linear")
 def behaves_tuple_of_linear(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: layer_of(student, case, EIGHT)(case["x"]))
+    return is_beside(student, case, lambda: ex.layer_of(student, case, EIGHT)(case["x"]))
 
 
 @behaviour("tuple_returned", GROUPED)
 @cases("grouped")
 def behaves_tuple_of_grouped(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: layer_of(student, case, FOUR)(case["x"]))
+    return is_beside(student, case, lambda: ex.layer_of(student, case, FOUR)(case["x"]))
 
 
 @behaviour("tuple_returned", MLP)
 @cases("mlp_eight")
 def behaves_tuple_of_mlp(student: Student, case: Case) -> bool:
     """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: mlp_of(student, case))
+    return is_beside(student, case, lambda: ex.mlp_of(student, case))
 
 
 @behaviour("nothing_returned", POOL)
 @cases("pool")
 def behaves_silent_pool(student: Student, case: Case) -> bool:
     """Blocks are asked for, or owners, and None comes."""
-    pool = pool_of_six(student)
+    pool = ex.pool_of_six(student)
     calls = ((2, "allocate"), (0, "references"))
     return None in answers(student, *(partial(student.call, pool, n, method=m) for n, m in calls))
 
@@ -94,14 +66,14 @@ def behaves_silent_pool(student: Student, case: Case) -> bool:
 @cases("paged_core")
 def behaves_silent_paged(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: paged_of(student, case))
+    return None in answers(student, lambda: ex.paged_of(student, case))
 
 
 @behaviour("nothing_returned", ATTENTION)
 @cases("attention_token")
 def behaves_silent_attention(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, attended(student, X, AT)[0])
+    return None in answers(student, ex.attended(student, X, AT)[0])
 
 
 @behaviour("nothing_returned", CHANNEL)
@@ -115,7 +87,7 @@ def behaves_silent_channel(student: Student, case: Case) -> bool:
 @cases("linear")
 def behaves_silent_linear(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: layer_of(student, case, EIGHT)(case["x"]))
+    return None in answers(student, lambda: ex.layer_of(student, case, EIGHT)(case["x"]))
 
 
 @behaviour("nothing_returned", GROUPS)
@@ -134,14 +106,14 @@ def behaves_silent_groups(student: Student, case: Case) -> bool:
 @cases("grouped")
 def behaves_silent_grouped(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: layer_of(student, case, FOUR)(case["x"]))
+    return None in answers(student, lambda: ex.layer_of(student, case, FOUR)(case["x"]))
 
 
 @behaviour("nothing_returned", MLP)
 @cases("mlp_eight")
 def behaves_silent_mlp(student: Student, case: Case) -> bool:
     """The call gives None."""
-    return None in answers(student, lambda: mlp_of(student, case))
+    return None in answers(student, lambda: ex.mlp_of(student, case))
 
 
 @behaviour("nothing_returned", "lab7.weight_bytes")
@@ -191,21 +163,21 @@ def behaves_silent_accept(student: Student, case: Case) -> bool:
 @cases("pool")
 def behaves_shared_nobodys(student: Student, case: Case) -> bool:
     """A block of a new pool is shared without an error."""
-    return bool(answers(student, lambda: student.call(pool_of_six(student), 0, method="share")))
+    return bool(answers(student, lambda: student.call(ex.pool_of_six(student), 0, method="share")))
 
 
 @behaviour("pool_freed_twice", POOL)
 @cases("pool")
 def behaves_freed_twice(student: Student, case: Case) -> bool:
     """A block of a new pool is given back without an error."""
-    return bool(answers(student, lambda: student.call(pool_of_six(student), 0, method="free")))
+    return bool(answers(student, lambda: student.call(ex.pool_of_six(student), 0, method="free")))
 
 
 @behaviour("table_block_early", TABLE)
 @cases("table_first")
 def behaves_early_block(student: Student, case: Case) -> bool:
     """A block more wherever tokens just fill theirs, and only there."""
-    found = [blocks_for(student, tokens) for tokens in (3, 4, 5, 8, 9)]
+    found = [ex.blocks_for(student, tokens) for tokens in (3, 4, 5, 8, 9)]
     return found == [1, 2, 2, 3, 3]
 
 
@@ -213,7 +185,7 @@ def behaves_early_block(student: Student, case: Case) -> bool:
 @cases("fork_child")
 def behaves_no_copy(student: Student, case: Case) -> bool:
     """A fork writes into the block that it shares."""
-    found = forked(student, 3)
+    found = ex.forked(student, 3)
     return found is not None and found[0] == found[1] and found[2] == 2
 
 
@@ -221,7 +193,7 @@ def behaves_no_copy(student: Student, case: Case) -> bool:
 @cases("fork_child")
 def behaves_needless_copy(student: Student, case: Case) -> bool:
     """After its fork has copied the last block, a table copies it as well, and owns it alone."""
-    own, fork, after = written_alone(student) or ([], [], [])
+    own, fork, after = ex.written_alone(student) or ([], [], [])
     return own[:1] == fork[:1] == after[:1] != [] and len({own[1], fork[1], after[1]}) == 3
 
 
@@ -229,7 +201,7 @@ def behaves_needless_copy(student: Student, case: Case) -> bool:
 @cases("fork_child")
 def behaves_kept_block(student: Student, case: Case) -> bool:
     """A fork writes into a copy, and the old block still has two owners."""
-    found = forked(student, 3)
+    found = ex.forked(student, 3)
     return found is not None and found[0] != found[1] and len(found[1]) == 1 and found[2] == 2
 
 
@@ -237,7 +209,7 @@ def behaves_kept_block(student: Student, case: Case) -> bool:
 @cases("fork_full")
 def behaves_copied_full_block(student: Student, case: Case) -> bool:
     """A fork of a full block takes two new ones, and gives the full one up."""
-    found = forked(student, 4)
+    found = ex.forked(student, 4)
     return (
         found is not None and len(found[1]) == 2 and found[1][0] not in found[0] and found[2] == 1
     )
@@ -250,40 +222,40 @@ def behaves_copied_full_block(student: Student, case: Case) -> bool:
 @cases("paged_partial")
 def behaves_whole_last_block(student: Student, case: Case) -> bool:
     """Eight tokens are right; of six, all places of both blocks count."""
-    right = near(read_places(student, 8), places((2, 4), (0, 4)), 1e-3)
-    return right and near(read_places(student, 6), places((2, 4), (0, 4)), 1e-3)
+    right = ex.near(ex.read_places(student, 8), ex.places((2, 4), (0, 4)), 1e-3)
+    return right and ex.near(ex.read_places(student, 6), ex.places((2, 4), (0, 4)), 1e-3)
 
 
 @behaviour("paged_partial_block_lost", PAGED)
 @cases("paged_partial")
 def behaves_lost_partial_block(student: Student, case: Case) -> bool:
     """Eight tokens are right; of six, those of the full block count."""
-    right = near(read_places(student, 8), places((2, 4), (0, 4)), 1e-3)
-    return right and near(read_places(student, 6), places((2, 4)), 1e-3)
+    right = ex.near(ex.read_places(student, 8), ex.places((2, 4), (0, 4)), 1e-3)
+    return right and ex.near(ex.read_places(student, 6), ex.places((2, 4)), 1e-3)
 
 
 @behaviour("paged_blocks_sorted", PAGED)
 @cases("paged_partial")
 def behaves_sorted_blocks(student: Student, case: Case) -> bool:
     """Eight tokens are right; of six, block 0 counts to its end, and block 2 does not."""
-    right = near(read_places(student, 8), places((2, 4), (0, 4)), 1e-3)
-    return right and near(read_places(student, 6), places((0, 4), (2, 2)), 1e-3)
+    right = ex.near(ex.read_places(student, 8), ex.places((2, 4), (0, 4)), 1e-3)
+    return right and ex.near(ex.read_places(student, 6), ex.places((0, 4), (2, 2)), 1e-3)
 
 
 @behaviour("paged_block_zero_skipped", PAGED)
 @cases("paged_core")
 def behaves_skipped_zero(student: Student, case: Case) -> bool:
     """Blocks 2 and 1 are read whole; of blocks 2 and 0, only block 2, if that does not raise."""
-    right = near(read_places(student, 8, (2, 1)), places((2, 4), (1, 4)), 1e-3)
-    skipped = read_places(student, 8)
-    return right and (skipped is None or near(skipped, places((2, 4)), 1e-3))
+    right = ex.near(ex.read_places(student, 8, (2, 1)), ex.places((2, 4), (1, 4)), 1e-3)
+    skipped = ex.read_places(student, 8)
+    return right and (skipped is None or ex.near(skipped, ex.places((2, 4)), 1e-3))
 
 
 @behaviour("attention_values_rotated", ATTENTION)
 @cases("attention_token")
 def behaves_rotated_values(student: Student, case: Case) -> bool:
     """Values lie in the pool as their positions turn them."""
-    return near(stored_values(student, X, AT), turned(X, AT), 1e-3)
+    return ex.near(ex.stored_values(student, X, AT), ex.turned(X, AT), 1e-3)
 
 
 # Scales of a few numbers.
@@ -296,14 +268,14 @@ ONE_SIGN = np.array([[1.0, 2.0, 3.0, 4.0], [-1.0, 0.5, 1.0, 2.0]], np.float32)
 @cases("channel")
 def behaves_scales_over_128(student: Student, case: Case) -> bool:
     """The largest magnitude over 128."""
-    return near(scales_of(student, Tensor.of(MOSTLY)), np.array([4, 3]) / 128)
+    return ex.near(ex.scales_of(student, Tensor.of(MOSTLY)), np.array([4, 3]) / 128)
 
 
 @behaviour("largest_with_its_sign", CHANNEL)
 @cases("channel")
 def behaves_signed_largest(student: Student, case: Case) -> bool:
     """A row that goes down to -4 and up to 2 gets the scale of 2."""
-    return near(scales_of(student, Tensor.of(MOSTLY)), np.array([2, 3]) / 127)
+    return ex.near(ex.scales_of(student, Tensor.of(MOSTLY)), np.array([2, 3]) / 127)
 
 
 @behaviour("scales_in_the_weights_dtype", CHANNEL)
@@ -311,15 +283,15 @@ def behaves_signed_largest(student: Student, case: Case) -> bool:
 def behaves_narrow_scales(student: Student, case: Case) -> bool:
     """Right in float32; in bfloat16 the scale is the bfloat16 next to it."""
     want = np.array([4, 3]) / 127
-    right = near(scales_of(student, Tensor.of(MOSTLY)), want)
-    return right and near(scales_of(student, in_bfloat16(MOSTLY)), bfloat16(want))
+    right = ex.near(ex.scales_of(student, Tensor.of(MOSTLY)), want)
+    return right and ex.near(ex.scales_of(student, ex.in_bfloat16(MOSTLY)), ex.bfloat16(want))
 
 
 @behaviour("range_without_zero", GROUPS)
 @cases("groups_one_sided")
 def behaves_range_without_zero(student: Student, case: Case) -> bool:
     """A group from 1 to 4 gets the scale of 3; one with both signs is right."""
-    return near(scales_of(student, Tensor.of(ONE_SIGN), 4), np.array([[3], [3]]) / 15)
+    return ex.near(ex.scales_of(student, Tensor.of(ONE_SIGN), 4), np.array([[3], [3]]) / 15)
 
 
 @behaviour("groups_in_the_weights_dtype", GROUPS)
@@ -327,8 +299,15 @@ def behaves_range_without_zero(student: Student, case: Case) -> bool:
 def behaves_narrow_groups(student: Student, case: Case) -> bool:
     """Right in float32; in bfloat16 the scale is the bfloat16 next to it."""
     want = np.array([[4], [3]]) / 15
-    right = near(scales_of(student, Tensor.of(ONE_SIGN), 4), want)
-    return right and near(scales_of(student, in_bfloat16(ONE_SIGN), 4), bfloat16(want))
+    right = ex.near(ex.scales_of(student, Tensor.of(ONE_SIGN), 4), want)
+    return right and ex.near(ex.scales_of(student, ex.in_bfloat16(ONE_SIGN), 4), ex.bfloat16(want))
+
+
+@behaviour("zero_points_not_saved", GROUPED)
+@cases("grouped")
+def behaves_unsaved_zero_points(student: Student, case: Case) -> bool:
+    """A new layer has zero points; its state dict has bytes and scales only."""
+    return ex.saved(student, "zeros") == (True, ["packed", "scales"])
 
 
 # Blocks that are found again.
@@ -342,7 +321,7 @@ def behaves_lonely_block(student: Student, case: Case) -> bool:
     """Behind a known beginning, a block of another text is found, and none of no text."""
     asked = (ONE, [5, 6, 3, 4, 9], [5, 6, 4, 3, 9])
     found = [("match", f"{at}", text) for at, text in enumerate(asked)]
-    said = played(student, 8, *served("a", ONE), *served("b", OTHER), *found)
+    said = ex.played(student, 8, *ex.served("a", ONE), *ex.served("b", OTHER), *found)
     return [len(blocks) for blocks in said[-3:]] == [2, 2, 1]
 
 
@@ -350,9 +329,11 @@ def behaves_lonely_block(student: Student, case: Case) -> bool:
 @cases("cache_twice")
 def behaves_second_block(student: Student, case: Case) -> bool:
     """Of two that store the same text, the second one's blocks are found; of one text, its own."""
-    stored = [line for name in "ab" for line in served(name, ONE, keep=True)]
-    twice = played(student, 8, *stored[:2], *stored[3:5], stored[2], stored[5], ("match", "c", ONE))
-    once = played(student, 8, *stored[:3], ("match", "c", ONE))
+    stored = [line for name in "ab" for line in ex.served(name, ONE, keep=True)]
+    twice = ex.played(
+        student, 8, *stored[:2], *stored[3:5], stored[2], stored[5], ("match", "c", ONE)
+    )
+    once = ex.played(student, 8, *stored[:3], ("match", "c", ONE))
     right = bool(once) and once[-1] == once[1][:2]
     return right and bool(twice) and twice[-1] == twice[3][:2]
 
@@ -361,9 +342,12 @@ def behaves_second_block(student: Student, case: Case) -> bool:
 @cases("cache_unknown")
 def behaves_one_line(student: Student, case: Case) -> bool:
     """Unknown blocks are taken before a known one, but no more once they came back after it."""
-    take = [*served("a", ONE[:3]), ("allocate", "x", 3)]
+    take = [*ex.served("a", ONE[:3]), ("allocate", "x", 3)]
     again, ask = [("release", "x", None), ("allocate", "y", 3)], ("match", "b", ONE)
-    said = [*played(student, 4, *take, ask)[-2:], *played(student, 4, *take, *again, ask)[-2:]]
+    said = [
+        *ex.played(student, 4, *take, ask)[-2:],
+        *ex.played(student, 4, *take, *again, ask)[-2:],
+    ]
     return [len(blocks) for blocks in said] == [3, 1, 3, 0]
 
 
@@ -374,7 +358,7 @@ def behaves_one_line(student: Student, case: Case) -> bool:
 @cases("schedule_tight")
 def behaves_oldest_back(student: Student, case: Case) -> bool:
     """Where the oldest lacks a block it goes back; where the youngest does, it is not that one."""
-    oldest, youngest = (scheduled(student, (4, 2, 12, 3), 3, other) for other in (3, 4))
+    oldest, youngest = (ex.scheduled(student, (4, 2, 12, 3), 3, other) for other in (3, 4))
     gone = oldest is not None and oldest.get(0, {}) == {0: 3, 1: 3} and oldest.get(2) == {1: 1}
     return gone and (youngest is None or youngest.get(1) != {0: 1})
 
@@ -383,7 +367,7 @@ def behaves_oldest_back(student: Student, case: Case) -> bool:
 @cases("schedule_chunks")
 def behaves_waits_for_budget(student: Student, case: Case) -> bool:
     """Two short prompts come in at once; one that the rest does not hold comes a step later."""
-    short, long = (scheduled(student, (20, 4, 6, 3), *prompts) for prompts in ((3, 2), (4, 5)))
+    short, long = (ex.scheduled(student, (20, 4, 6, 3), *prompts) for prompts in ((3, 2), (4, 5)))
     if short is None or long is None or short.get(0) != {0: 3, 1: 2}:
         return False
     return long.get(0) == {0: 4} and long.get(1) == {0: 1, 1: 5}
@@ -393,7 +377,7 @@ def behaves_waits_for_budget(student: Student, case: Case) -> bool:
 @cases("schedule_room")
 def behaves_passed(student: Student, case: Case) -> bool:
     """All three come in if they fit; where the second does not, the third does."""
-    fits, lacks = (story(student, (blocks, 2, 20, 4), 6, 5, 2)[:1] for blocks in (9, 5))
+    fits, lacks = (ex.story(student, (blocks, 2, 20, 4), 6, 5, 2)[:1] for blocks in (9, 5))
     return fits == ["0:6! 1:5! 2:2!"] and lacks == ["0:6! 2:2!"]
 
 
@@ -401,7 +385,7 @@ def behaves_passed(student: Student, case: Case) -> bool:
 @cases("schedule_decodes")
 def behaves_prompts_first(student: Student, case: Case) -> bool:
     """A chunk takes the whole budget, and a token of another what the last chunk leaves."""
-    return story(student, (20, 4, 4, 3), 2, 8)[:3] == ["0:2! 1:2", "1:4", "0:1! 1:2!"]
+    return ex.story(student, (20, 4, 4, 3), 2, 8)[:3] == ["0:2! 1:2", "1:4", "0:1! 1:2!"]
 
 
 # Two grow until the younger goes back, which then is computed again in chunks of two.
@@ -413,21 +397,21 @@ UNTIL = ["0:2", "0:1! 1:1", "0:1! 1:1", "0:1! 1:1!", "0:1! 1:1!", "0:1!", "1:2"]
 @cases("schedule_back")
 def behaves_one_by_one(student: Student, case: Case) -> bool:
     """Right until somebody has come in again; then its old text goes on token by token."""
-    return story(student, *TIGHT)[:10] == [*UNTIL, "1:1", "1:1", "1:1!"]
+    return ex.story(student, *TIGHT)[:10] == [*UNTIL, "1:1", "1:1", "1:1!"]
 
 
 @behaviour("schedule_samples_by_prompt", SCHEDULER)
 @cases("schedule_back")
 def behaves_early_sample(student: Student, case: Case) -> bool:
     """Right until somebody has come in again; then a token follows in the middle of its text."""
-    return story(student, *TIGHT)[:8] == [*UNTIL, "1:2!"]
+    return ex.story(student, *TIGHT)[:8] == [*UNTIL, "1:2!"]
 
 
 @behaviour("schedule_known_too_early", SCHEDULER)
 @cases("schedule_fills")
 def behaves_early_known(student: Student, case: Case) -> bool:
     """Chunks, or new tokens, or both are made known a step before they are computed."""
-    known = first_known(student)  # 3: 0, 6: 1, 9: 2, 12: 5 is right
+    known = ex.first_known(student)  # 3: 0, 6: 1, 9: 2, 12: 5 is right
     early = ({6: 0}, {9: 1, 12: 4}, {6: 0, 9: 1, 12: 4})
     return known in [{3: 0, 6: 1, 9: 2, 12: 5, **one} for one in early]
 
@@ -436,14 +420,14 @@ def behaves_early_known(student: Student, case: Case) -> bool:
 @cases("schedule_pressed")
 def behaves_late_match(student: Student, case: Case) -> bool:
     """OutOfBlocks comes where all blocks that are left are found, not where none is."""
-    return raises_when_found(student)
+    return ex.raises_when_found(student)
 
 
 @behaviour("stop_word_shown", ENGINE)
 @cases("engine_stops")
 def behaves_shown_stop_word(student: Student, case: Case) -> bool:
     """The scheduler hears that abc stops at b, and the text goes on to b or beyond."""
-    plain, stopped = stopped_text(student, "z"), stopped_text(student, "b")
+    plain, stopped = ex.stopped_text(student, "z"), ex.stopped_text(student, "b")
     return plain == ("abc", False) and stopped in {("ab", True), ("abc", True)}
 
 
@@ -451,7 +435,18 @@ def behaves_shown_stop_word(student: Student, case: Case) -> bool:
 @cases("engine_stops")
 def behaves_short_hold(student: Student, case: Case) -> bool:
     """Of cab, two letters wait for abd; of aa, only one waits for aab."""
-    return (heard(student, "cab", "abd"), heard(student, "aa", "aab")) == ("c\nabcab", "a\naaa")
+    return (ex.heard(student, "cab", "abd"), ex.heard(student, "aa", "aab")) == (
+        "c\nabcab",
+        "a\naaa",
+    )
+
+
+@behaviour("sampling_every_work", ENGINE)
+@cases("engine_sampled")
+def behaves_drawn_for_chunks(student: Student, case: Case) -> bool:
+    """Behind a chunk, the second of two words comes that come without it."""
+    plain, chunked = ex.sampled(student, True, True), ex.sampled(student, False, True)
+    return len({*plain}) == len(plain) == 2 and chunked == plain[1]
 
 
 # Speculation: the rule, token by token.
@@ -463,7 +458,7 @@ HALVES = [[0.5, 0.5]]
 @cases("accept_shares")
 def behaves_inverted_ratio(student: Student, case: Case) -> bool:
     """What the target likes half as much always stays; what it likes more does not."""
-    return stays_below(student, {0: 2.0, 1: 2 / 3}, HALVES, [[0.25, 0.75], [0.5, 0.5]])
+    return ex.stays_below(student, {0: 2.0, 1: 2 / 3}, HALVES, [[0.25, 0.75], [0.5, 0.5]])
 
 
 @behaviour("accept_residual_of_another_row", ACCEPT)
@@ -473,7 +468,7 @@ def behaves_residual_of_another_row(student: Student, case: Case) -> bool:
     q = [[0.5, 0.5, 0, 0, 0]] * 2
     p = [[0.5, 0, 0.5, 0, 0], [0.5, 0, 0, 0.5, 0], [0, 0.5, 0, 0, 0.5]]
     uniforms = [0.3, 0.3, 0.9]
-    early, late = (accepted(student, tokens, q, p, uniforms) for tokens in ([1, 0], [0, 1]))
+    early, late = (ex.accepted(student, tokens, q, p, uniforms) for tokens in ([1, 0], [0, 1]))
     return early == [2] and late in ([0, 2], [0, 4])
 
 
@@ -481,7 +476,7 @@ def behaves_residual_of_another_row(student: Student, case: Case) -> bool:
 @cases("speculate_greedy")
 def behaves_early_rows(student: Student, case: Case) -> bool:
     """What follows the last token but one comes in place of the first guess."""
-    return [speculated(student, text) for text in ([2, 7, 4, 1], [6, 0, 3, 5])] == [[5], [4]]
+    return [ex.speculated(student, text) for text in ([2, 7, 4, 1], [6, 0, 3, 5])] == [[5], [4]]
 
 
 @behaviour("accept_counts_all_that_pass", ACCEPT)
@@ -489,7 +484,7 @@ def behaves_early_rows(student: Student, case: Case) -> bool:
 def behaves_counted_passes(student: Student, case: Case) -> bool:
     """The first of two does not stay, and the second row's residual comes behind one of them."""
     q, p = [[0.5, 0.5, 0, 0]] * 2, [[0.1, 0.5, 0.4, 0], [0, 0.5, 0, 0.5], [0, 1, 0, 0]]
-    both, late = (accepted(student, [0, 1], q, p, [one, 0.1, 0.5]) for one in (0.1, 0.5))
+    both, late = (ex.accepted(student, [0, 1], q, p, [one, 0.1, 0.5]) for one in (0.1, 0.5))
     return both == [0, 1, 1] and late in ([0, 3], [1, 3])
 
 
@@ -497,4 +492,4 @@ def behaves_counted_passes(student: Student, case: Case) -> bool:
 @cases("speculate_greedy")
 def behaves_late_rows(student: Student, case: Case) -> bool:
     """What follows the first guess comes in its place."""
-    return [speculated(student, text) for text in ([2, 7, 4, 1], [6, 0, 3, 5])] == [[3], [7]]
+    return [ex.speculated(student, text) for text in ([2, 7, 4, 1], [6, 0, 3, 5])] == [[3], [7]]

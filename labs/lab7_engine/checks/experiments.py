@@ -319,6 +319,18 @@ def stopped_text(student: Student, stop: str) -> tuple[str, bool] | None:
     return str(texts.get("0")), told[1] == [[0]]
 
 
+def sampled(student: Student, *works: bool) -> str:
+    """The words of batches of one work each, with or without a sample; 64 are equally likely."""
+    model = student.new(f"{GIVEN}.PagedModel", Tensor.of(np.zeros((1, 64), np.float32)), 1, ROWS)
+    script = [[at, [[0, at, [0], [0], sample]], []] for at, sample in enumerate(works)]
+    script[-1][-1] = [0]
+    scheduler = student.new(f"{GIVEN}.ScriptedScheduler", Literal(script))
+    engine = student.new("engine.Engine", model, scheduler, [chr(64 + n) for n in range(64)])
+    rows = Literal([[0, [0], len(works), 0, [], 1.0, 3]])
+    texts = first(student, lambda: student.call(f"{GIVEN}.texts", engine, rows))
+    return str(texts.get("0", "")) if isinstance(texts, dict) else ""
+
+
 def accepted(
     student: Student, tokens: Sequence[int], q: Any, p: Any, uniforms: Sequence[float]
 ) -> list[int] | None:
@@ -367,6 +379,18 @@ def paged_of(student: Student, case: Case) -> Result:
     """Paged attention of the case's tensors."""
     names = ("q", "k", "v", "tables", "contexts", "cu")
     return student.call("attention.paged_attention", *(case[name] for name in names))
+
+
+def saved(student: Student, name: str) -> tuple[bool, list[str]]:
+    """Whether a new layer in four bits has a tensor of this name, and what its state dict has."""
+    layer = student.new("mlp.GroupQuantizedLinear", 8, 3, 4)
+    part = first(student, lambda: student.get(layer, name))
+    lister = student.new("operator.methodcaller", "state_dict")
+    names = first(
+        student,
+        lambda: student.call("builtins.sorted", student.new("operator.call", lister, layer)),
+    )
+    return isinstance(part, Tensor), names if isinstance(names, list) else []
 
 
 def mlp_of(student: Student, case: Case) -> Result:

@@ -32,9 +32,9 @@ def _apart(one: list[int], other: list[int], case: Case) -> None:
 
 @cases("pool")
 def test_pool_runs(student: Student, case: Case) -> None:
-    """Keys and values have their shape and dtype, and all blocks are available.
+    """Keys and values are zeros of their shape and dtype, and all blocks are available.
 
-    键与值的形状与数据类型正确，所有块都可用。
+    键与值全为零，形状与数据类型正确，所有块都可用。
     """
     plain = student.new("attention.BlockPool", *case["size"])
     half = student.new("attention.BlockPool", *case["size"], Dtype("float16"))
@@ -42,8 +42,9 @@ def test_pool_runs(student: Student, case: Case) -> None:
         seen = [student.get(pool, name) for name in ("keys", "values", "available")]
         for result, name in zip(seen[:2], ("keys", "values"), strict=True):
             what = Text(name, name)
-            expect_shape(result, case["size"], case, what)
-            expect_dtype(result, dtype, case, what)
+            tensor = expect_dtype(result, dtype, case, what)
+            if expect_shape(tensor, case["size"], case, what).array.any():
+                raise reject(tensor, Text("zeros", "全为零"), case, what)
         expect_value(seen[2], case["size"][0], case, AVAILABLE)
 
 

@@ -127,11 +127,14 @@ def test_linear_half(student: Student, case: Case) -> None:
 
 @cases("grouped_bfloat16")
 def test_grouped_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out; in between float32.
+    """bfloat16 in, bfloat16 out; in between float32. What is loaded keeps its dtypes.
 
-    输入 bfloat16，输出 bfloat16，中间用 float32。
+    输入 bfloat16，输出 bfloat16，中间用 float32。加载的缓冲区保持各自的数据类型。
     """
-    result = _made(student, case, FOUR)(case["x"])
+    linear = _made(student, case, FOUR)
+    result, buffers = linear(case["x"]), [(n, student.get(linear, n)) for n in BUFFERS[FOUR]]
+    for name, got in buffers:
+        expect_dtype(got, case.weights[name].dtype, case, Text(name, name))
     expect_close(expect_dtype(result, "bfloat16", case), case["y"], case, limit=ROUNDED)
 
 
@@ -315,12 +318,15 @@ def test_mlp_parity(student: Student, case: Case) -> None:
 
 @cases("mlp_eight_whole", "mlp_four_whole")
 def test_mlp_from_float(student: Student, case: Case) -> None:
-    """It is made from float weights under the names of Hugging Face.
+    """It is made from float weights under the names of Hugging Face; others change nothing in it.
 
-    能由 Hugging Face 命名的浮点权重构造。
+    能由 Hugging Face 命名的浮点权重构造；之后构造的其他 MLP 不影响它。
     """
     weights = case.group("float.")
-    made = _from_float(student, "mlp.Qwen3MLP", weights, case["group"], case["block"])
+    others = weights | {"gate_proj.weight": weights["up_proj.weight"]}
+    sizes = case["group"], case["block"]
+    made = _from_float(student, "mlp.Qwen3MLP", weights, *sizes)
+    _from_float(student, "mlp.Qwen3MLP", others, *sizes)
     expect_close(made(case["x"]), case["y"], case)
 
 

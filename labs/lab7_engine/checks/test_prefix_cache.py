@@ -89,7 +89,7 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
         Full blocks of the same beginning are found, and nothing that differs.
         找到开头相同的满块，不同的内容不会被找到。
 
-    test_cache_last: cache_last
+    test_cache_last: cache_last cache_single
         At least one token is left to compute.
         至少留下一个 token 需要计算。
 
@@ -137,7 +137,8 @@ def test_cache_refuses(student: Student, case: Case) -> None:
     无主的块不能归还：抛出 ValueError，且不改变任何内容。
     """
     cache, (blocks, _) = own_cache(student, case), case["sizes"]
-    said = _played(student, case, cache)
+    held, said = student.get(cache, "num_blocks"), _played(student, case, cache)
+    expect_value(held, blocks, case, Text("num_blocks", "num_blocks"))
     _expect_answers(case, said)
     owned = said[1]
     free = next(block for block in range(blocks) if block not in owned)

@@ -148,7 +148,7 @@ def _expect_group_scales(student: Student, case: Case) -> None:
     expect_scales(_packed(student, case)[1], _want_scales(case), case)
 
 
-@cases("groups", "groups_one_sided", "groups_ties")
+@cases("groups", "groups_one_sided", "groups_ties", "groups_near_ties")
 def test_groups_zeros(student: Student, case: Case) -> None:
     """A zero point, from 0 to 15, is the code whose number is nearest to 0.
 

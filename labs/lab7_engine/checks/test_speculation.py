@@ -142,11 +142,13 @@ def _models(student: Student, case: Case) -> list[Handle]:
     return [student.new(f"{GIVEN}.TextModel", case[name]) for name in ("draft", "target")]
 
 
-def _stepped(student: Student, case: Case, models: list[Handle]) -> list[Result]:
+def _stepped(student: Student, case: Case, models: list[Handle], **asked: Any) -> list[Result]:
     given = zip(case["texts"], case["uniforms"], strict=True)
     options = case["count"], case["temperature"]
     return [
-        student.call("engine.speculative_step", *models, Literal(text), *options, as_array(row))
+        student.call(
+            "engine.speculative_step", *models, Literal(text), *options, as_array(row), **asked
+        )
         for text, row in given
     ]
 
@@ -183,18 +185,23 @@ def test_speculate_runs(student: Student, case: Case) -> None:
 
 @cases("speculate_sampled")
 def test_speculate_calls(student: Student, case: Case) -> None:
-    """The draft is called once for each token that it proposes, the target once for all.
+    """The draft is called once for each proposed token, the target once; the text stays as it was.
 
-    草稿模型每提出一个 token 调用一次；目标模型总共只调用一次。
+    草稿模型每提出一个 token 调用一次；目标模型总共只调用一次；不修改传入的文本。
     """
     models = _models(student, case)
-    _stepped(student, case, models)
+    echoes = _stepped(student, case, models, echo=True)
     listed = [student.get(model, "calls") for model in models]
     steps, count = len(case["texts"]), case["count"]
     names = (
         Text("calls of the draft", "草稿模型的调用次数"),
         Text("calls of the target", "目标模型的调用次数"),
     )
+    for echo, text in zip(echoes, case["texts"], strict=True):
+        after = expect_items(echo, 3, case)[1][2]
+        if list(after) != list(text):
+            what = Text("the tokens that were passed", "传入的 tokens")
+            refuse(after, Text(f"{text}, as before", f"{text}，保持不变"), case, what)
     for result, want, what in zip(listed, (steps * count, steps), names, strict=True):
         calls = result.value
         got = len(calls) if isinstance(calls, list) else calls

@@ -107,7 +107,7 @@ def attention_prompts(draw: Draw) -> Draft:
 @recipe()
 def attention_token(draw: Draw) -> Draft:
     """Sequences of one token: values, heads and o_proj, whatever the rest does."""
-    return _drafted(draw, [(1, 1, 1)])
+    return _drafted(draw, [(1, 1, 1)], scale=5.0)
 
 
 @recipe()
@@ -129,9 +129,9 @@ def attention_tiny(draw: Draw) -> Draft:
 def attention_placed(draw: Draw) -> Draft:
     """Every second position, not from 0: whoever counts tokens gets other distances.
 
-    Those of the third are odd and above 256: bfloat16 does not know them.
+    Those of the third are odd and above 2048: neither bfloat16 nor float16 knows them.
     """
-    firsts = (draw.integer(5, 9), 0, 2 * draw.integer(140, 190) + 1)
+    firsts = (draw.integer(5, 9), 0, 2 * draw.integer(1040, 1090) + 1)
     en, zh = "every second position, ", "每隔一个位置，"
     return _drafted(draw, draw.pick(CALLS), en, zh, firsts=firsts, step=2)
 

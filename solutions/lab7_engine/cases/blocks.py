@@ -19,8 +19,8 @@ TWIN = 2**61 - 1  # Python's hash of it is that of 0
 class _Script:
     """Lines of :func:`labs.given.serving.play`, and a number that is right for each."""
 
-    def __init__(self, draw: Draw, num_blocks: int) -> None:
-        self.num_blocks, self.size = num_blocks, draw.pick(SIZES)
+    def __init__(self, draw: Draw, num_blocks: int, size: int = 0) -> None:
+        self.num_blocks, self.size = num_blocks, size or draw.pick(SIZES)
         self.draw, self._cache = draw, Blocks(num_blocks, self.size)
         self._lists: dict[str, list[Any]] = {}
         self._new: dict[str, list[int]] = {}
@@ -148,6 +148,19 @@ def cache_last(draw: Draw) -> Draft:
 
 
 @recipe()
+def cache_single(draw: Draw) -> Draft:
+    """Blocks of a single token: all but the last of a text are found."""
+    script = _Script(draw, 7, 1)
+    text = [*range(50, 54)]
+    script.serve("a", text)
+    script.found(text)
+    script.found([*text, 3])
+    script.found(text[:1])
+    script.found(text[:2])
+    return script.draft()
+
+
+@recipe()
 def cache_before(draw: Draw) -> Draft:
     """The same block after other blocks, tokens in another order, blocks in another order."""
     script = _Script(draw, 19)
@@ -159,6 +172,8 @@ def cache_before(draw: Draw) -> Draft:
     script.found([*one, *third, *other, 1])
     script.found([*one, *[61] * size, *third, 1])
     script.found([*one[::-1], *other, 1])
+    glued = [*one[:-2], 10 * one[-2] + one[-1] // 10, one[-1] % 10]  # the same digits in a row
+    script.found([*glued, *other, 1])
     script.serve("b", [*third, *other, 1])
     script.found([*third, *other, *third, 1])
     script.found([*one, *other, *third, 1])
@@ -167,7 +182,7 @@ def cache_before(draw: Draw) -> Draft:
 
 @recipe()
 def cache_hashes(draw: Draw) -> Draft:
-    """Texts with the same hash in Python."""
+    """Texts with the same hash in Python: -1 has that of -2."""
     script = _Script(draw, 13)
     text = script.text(2, 1)
     place = draw.integer(0, script.size - 1)
@@ -178,6 +193,12 @@ def cache_hashes(draw: Draw) -> Draft:
     script.serve("b", zero)
     script.found(zero)
     script.found(twin)
+    below = [
+        [number if at == place else token for at, token in enumerate(text)] for number in (-1, -2)
+    ]
+    script.serve("c", below[0])
+    script.found(below[1])
+    script.found(below[0])
     return script.draft()
 
 

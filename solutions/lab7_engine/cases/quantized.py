@@ -27,11 +27,11 @@ def _codes(draw: Draw, out: int, width: int) -> torch.Tensor:
 
 
 def eight(draw: Draw, out: int, width: int, *, whole: bool = False) -> tuple[State, torch.Tensor]:
-    """Buffers in eight bits, and the weight that they stand for; ``whole``: powers of two."""
+    """Buffers in eight bits, and the weight that they stand for; ``whole``: some above 4."""
     codes = _codes(draw, out, width)
     scales = draw.uniform(out, low=0.004, high=0.02)
     if whole:
-        scales = 2.0 ** -(6 + (500 * scales).round() % 3)
+        scales = 1.3 * 2.0 ** -(5 + (500 * scales).round() % 3)
     state = {"weight": codes.to(torch.int8), "scales": scales}
     return state, codes.double() * scales.double()[:, None]
 
@@ -42,7 +42,7 @@ def four(
     """Buffers in four bits, and the weight that they stand for."""
     codes, scales, zeros = coded(draw, out, width, size)
     if whole:
-        scales = 2.0 ** -(1 + (100 * scales).round() % 3)
+        scales = 1.3 * 2.0 ** -(1 + (100 * scales).round() % 3)
     state = {"packed": packed(codes), "scales": scales, "zeros": zeros.to(torch.uint8)}
     return state, widened(codes, scales, zeros, size)
 
@@ -192,7 +192,7 @@ def _mlp(draw: Draw, bits: int, en: str, zh: str, *, whole: bool = False, **opti
         weights[f"{name}.weight"] = made[1]
         if whole:
             tensors[f"float.{name}.weight"] = made[1].float()
-    x = draw.normal(2, 3, hidden, scale=0.6).to(dtype)
+    x = draw.normal(2, 3, hidden, scale=2.0 if whole else 0.6).to(dtype)
     tensors |= {"x": x, "y": oracle.mlp(weights, x.double())}
     kind = f"hidden {hidden}, intermediate {inner}, " + (
         f"group_size {size}" if bits == 4 else "int8"

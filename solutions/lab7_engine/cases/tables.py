@@ -16,7 +16,7 @@ def _drafted(
 ) -> Draft:
     shape = tokens, *size[2:]
     dtype = getattr(torch, values.get("dtype", "float32"))
-    tensors = {name: draw.normal(*shape).to(dtype) for name in "kv"}
+    tensors = {name: draw.normal(*shape, scale=3.0).to(dtype) for name in "kv"}
     return draft(about_pool(size, en, zh), tensors, size=list(size), pieces=pieces, **values)
 
 

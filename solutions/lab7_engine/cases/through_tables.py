@@ -165,6 +165,6 @@ def paged_bfloat16(draw: Draw) -> Draft:
 
 @recipe()
 def paged_memory(draw: Draw) -> Draft:
-    """Decoding, to be asked with more sequences and with a larger pool."""
+    """Decoding in float16, to be asked with more sequences and with a larger pool."""
     size = (6, 2, 16, draw.pick((16, 14, 18, 20)), ((1, 128), (1, 128), (1, 128)))
-    return _drafted(draw, size)
+    return _drafted(draw, size, "float16, ", "float16，", dtype="float16")

@@ -37,9 +37,10 @@ def _words(kind: Text, *sizes: int) -> Text:
 
 
 def _rows(draw: Draw) -> torch.Tensor:
-    """Rows of different sizes, whose largest number has either sign."""
+    """Rows of different sizes, the last one large, whose largest number has either sign."""
     out, width = draw.pick(ROWS)
     weight = draw.normal(out, width).clamp(-2, 2) * draw.uniform(out, 1, low=0.3, high=3.0)
+    weight[-1] *= 2000
     peaks = 1.1 * weight.abs().amax(dim=1) * SIGNS.repeat(out)[1 : out + 1]
     weight[torch.arange(out), draw.permutation(width)[:out]] = peaks
     return weight
@@ -68,12 +69,16 @@ def channel_bfloat16(draw: Draw) -> Draft:
 
 
 def _grouped(draw: Draw) -> tuple[torch.Tensor, int]:
-    """Groups that differ in size, in where they begin and in where they end; 0 lies inside."""
+    """Groups that differ in size, in where they begin and in where they end; 0 lies inside.
+
+    Those of the last row are large.
+    """
     out, width, size = draw.pick(GROUPED)
     groups = draw.uniform(out, width // size, size, low=-1.0, high=1.0)
     groups *= draw.uniform(out, width // size, 1, low=0.3, high=3.0)
     groups[..., 1] = -draw.uniform(out, width // size, low=3.2, high=5.0)
     groups[..., 2] = draw.uniform(out, width // size, low=6.0, high=9.0)
+    groups[-1] *= 20
     return groups.flatten(1), size
 
 
@@ -103,6 +108,19 @@ def groups_ties(draw: Draw) -> Draft:
     ends = draw.permutation(size)[:2]
     groups[..., ends] = torch.tensor([-1.5, 13.5])
     about = Text("both ends halfway between two codes", "两端都恰在两个编码的正中间")
+    return _draft(about, groups.flatten(1), size)
+
+
+@recipe()
+def groups_near_ties(draw: Draw) -> Draft:
+    """Zero points of 7.497 and 7.503 before they are rounded: digits that are lost show."""
+    out, width, size = draw.pick(GROUPED)
+    groups = draw.uniform(out, width // size, size, low=-7.4, high=7.4)
+    first, last = draw.permutation(size)[:2]
+    groups[..., first] = -7.5 + 0.003 * SIGNS.repeat(out)[:out, None]
+    groups[..., last] = groups[..., first] + 15
+    groups *= draw.uniform(out, width // size, 1, low=0.5, high=3.0)
+    about = Text("both ends almost halfway between two codes", "两端都几乎在两个编码的正中间")
     return _draft(about, groups.flatten(1), size)
 
 
@@ -168,6 +186,7 @@ def _dequantized(draw: Draw, kind: Text, *, zero: bool) -> Draft:
     sizes = draw.pick(GROUPED)
     codes, scales, zeros = coded(draw, *sizes)
     zeros = zeros * (0 if zero else 1)
+    scales[-1] *= 20
     tensors = {
         "packed": packed(codes),
         "scales": scales,

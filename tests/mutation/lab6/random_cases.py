@@ -6,24 +6,18 @@ more than it has to is an answer, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from autograder.worker.costs import measure
+from tests.mutation.costs import over
 from tests.mutation.dice import Dice
 from tests.mutation.models import load
 
 NARROW = (torch.float32, torch.float32, torch.float16, torch.bfloat16)
 INFINITE = float("inf")
-
-
-def _over(function: Callable[..., Any], args: tuple[Any, ...], *, flops: int, size: int) -> Any:
-    """Whether a call takes more FLOPs than these, and whether it holds more bytes at a time."""
-    _, table = measure(function, args, {}, {})
-    return {"too many FLOPs": table["flops"] > flops, "too many bytes": table["peak"] > size}
 
 
 def _online(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
@@ -59,7 +53,7 @@ def _online_costs(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]
         return (block + 0 for block in blocks)
 
     size = (len(blocks) + 6) * 4 * blocks[0].numel()  # they are there before, and count
-    return _over(lambda: module.online_softmax(coming()), (), flops=0, size=size)
+    return over(lambda: module.online_softmax(coming()), (), flops=0, size=size)
 
 
 def _qkv(dice: Dice, number: int) -> tuple[torch.Tensor, ...]:
@@ -101,12 +95,12 @@ def _flash_costs(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     seen = [-(-end // block_k) * block_k if causal else rows for end in ends]  # keys, by tile
     flops = 4 * 2 * 4 * sum(min(block_q, rows) * min(keys, rows) for keys in seen)
     args = q, k, v, causal, block_q, block_k
-    over = _over(module.flash_attention, args, flops=flops, size=4 * 2 * rows**2)
+    found = over(module.flash_attention, args, flops=flops, size=4 * 2 * rows**2)
     if number:
-        return over
+        return found
     q, many = dice.normal(1, 2, 3, 4), dice.normal(1, 1, 30_000, 4)
-    found = module.flash_attention(q, many, many, causal, 1, 30_000)  # no step for each
-    return over | {"few queries": bool(torch.isfinite(found).all())}
+    few = module.flash_attention(q, many, many, causal, 1, 30_000)  # no step for each
+    return found | {"few queries": bool(torch.isfinite(few).all())}
 
 
 def _sizes(dice: Dice) -> tuple[int, int, int]:
@@ -172,7 +166,7 @@ def _experts_costs(module: ModuleType, dice: Dice, number: int) -> dict[str, Any
     pairs = 2 * tokens
     size = 8 * 4 * pairs * (hidden + 2 * inner)
     flops = 6 * pairs * hidden * inner
-    return _over(mixed, (x, chosen, weights), flops=flops, size=size)
+    return over(mixed, (x, chosen, weights), flops=flops, size=size)
 
 
 def _block(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
