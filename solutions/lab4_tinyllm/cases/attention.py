@@ -39,7 +39,7 @@ def own_attention(draw: Draw) -> Draft:
 @recipe()
 def own_attention_rows(draw: Draw) -> Draft:
     """Every row strides on in its own steps, far from 0: what is only shifted changes nothing."""
-    config, tokens, batch = sizes(draw)
+    config, tokens, batch = sizes(draw, rms_norm_eps=0.3)
     weights, x = attention_weights(draw, config), draw.normal(batch, tokens, config.hidden_size)
     rows = 290 + torch.arange(tokens) * (1 + torch.arange(batch)[:, None])
     about = about_sizes(config, tokens, batch, "positions by row: ", "各行的位置不同：")
