@@ -66,8 +66,8 @@ def folders() -> dict[str, tuple[Qwen3Config, list[Weights]]]:
     # Neighbours lie in different files, and the head is not in the last one.
     shards = [{name: whole[name] for name in names[number::3]} for number in range(3)]
     narrow = {name: weight.bfloat16() for name, weight in weights_of(untied, 3).items()}
-    lacking = dict(weights_of(untied, 4))
-    for name in ("model.layers.1.mlp.up_proj.weight", "model.norm.weight"):
+    lacking = dict(weights_of(tied, 4))
+    for name in (EMBEDDING, "model.layers.1.mlp.up_proj.weight", "model.norm.weight"):
         del lacking[name]
     headless = dict(weights_of(untied, 6))
     del headless[HEAD]
@@ -79,7 +79,7 @@ def folders() -> dict[str, tuple[Qwen3Config, list[Weights]]]:
         "tied_repeated": (tied, [plain | {HEAD: plain[EMBEDDING].clone()}]),
         "sharded": (untied, shards),
         "bfloat16": (untied, [narrow]),
-        "missing": (untied, [lacking]),
+        "missing": (tied, [lacking]),
         "unexpected": (untied, [extra]),
         "missing_head": (untied, [headless]),
     }

@@ -19,9 +19,8 @@ from autograder.checks.expect import (
     works,
 )
 from autograder.checks.experiments import is_beside, is_right
-from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Dtype, Folder, Named, Result, Student
+from autograder.sandbox.student import Dtype, Folder, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import (
     CACHE,
@@ -34,8 +33,14 @@ from labs.lab4_tinyllm.checks.calls import (
 from labs.lab4_tinyllm.checks.experiments import (
     CAUSAL_LM,
     MODEL,
+    WHY,
     continued,
+    deaf_to_eps,
     drawn,
+    error_names,
+    first_layers,
+    hides,
+    in_turn,
     layer_answer,
     model_answer,
     needs_cache,
@@ -44,14 +49,14 @@ from labs.lab4_tinyllm.checks.experiments import (
     text_answer,
 )
 
-LAYER, SAMPLE, GENERATE, LOAD, PAST = (
+LAYER, MASK, SAMPLE, GENERATE, LOAD, PAST = (
     "lab4.decoder_layer",
+    "lab4.attention_mask",
     "lab4.sample",
     "lab4.generate",
     "lab4.load",
     "lab4.past",
 )
-WHY = Text("the two should agree.", "两者应当一致。")
 
 
 @behaviour("tuple_returned", LAYER)
@@ -96,7 +101,7 @@ def behaves_silent_layer(student: Student, case: Case) -> bool:
     return None in answers(student, lambda: layer_answer(student, case))
 
 
-@behaviour("nothing_returned", "lab4.attention_mask")
+@behaviour("nothing_returned", MASK)
 @cases("masks_left")
 def behaves_silent_mask(student: Student, case: Case) -> bool:
     """The call gives None."""
@@ -238,27 +243,8 @@ def behaves_kept_cache(student: Student, case: Case) -> bool:
 def behaves_fixed_eps_of_layer(student: Student, case: Case) -> bool:
     """Where one norm alone can be seen, it norms, and another eps of the config changes nothing."""
 
-    def deaf(*silent: str) -> bool:
-        zeros = {name: np.zeros_like(case.weights[name].array) for name in silent}
-        weights = case.weights | {name: Tensor.of(array) for name, array in zeros.items()}
-
-        def branch(eps: float, factor: float = 1.0) -> Tensor:
-            """What the branch that is not silent adds to the input."""
-            made = config({**case.config, "rms_norm_eps": eps})
-            layer = student.new(
-                "model.Qwen3DecoderLayer", made, case["layer"], *STAND_INS, weights=weights
-            )
-            x = case["x"].array * np.float32(factor)
-            result = layer(Tensor.of(x), position_ids=case["positions"])
-            return Tensor.of(expect_shape(result, x.shape, case).array - x)
-
-        def same() -> None:
-            expect_same(branch(1e-5, 300.0), branch(1e-5, 100.0), case, WHY, limit=1e-3)
-            expect_same(branch(9.0), branch(1e-5), case, WHY)
-
-        return works(student, same)
-
     mine = "self_attn.q_norm.weight", "self_attn.k_norm.weight"  # these have an eps of their own
+    deaf = partial(deaf_to_eps, student, case)
     return deaf("self_attn.o_proj.weight") or deaf("mlp.down_proj.weight", *mine)
 
 
@@ -281,29 +267,19 @@ def behaves_fixed_eps_of_model(student: Student, case: Case) -> bool:
     return works(student, same)
 
 
-def _named(student: Student, case: Case, names: list[str]) -> list[str] | None:
-    """Which of these names the error of loading holds; none where nothing is raised."""
-    call = partial(student.call, "labs.given.standin.error_of")
-    load, given = Named("model.load_hf_checkpoint"), (Folder(case["folder"]), *STAND_INS)
-    for told in answers(student, lambda: call(load, names, *given)):
-        if isinstance(told, list) and told != ["nothing"]:
-            return [name for name in told[1:] if isinstance(name, str)]
-    return None
-
-
 @behaviour("tied_head_missing", LOAD)
 @cases("load_tied")
 def behaves_wanted_head(student: Student, case: Case) -> bool:
     """Where the head is tied, the error names the head and nothing else."""
     head = "lm_head.weight"
-    return _named(student, case, [head, *case.weights]) == [head]
+    return error_names(student, case, [head, *case.weights]) == [head]
 
 
 @behaviour("first_shard_only", LOAD)
 @cases("load_sharded")
 def behaves_one_shard(student: Student, case: Case) -> bool:
     """Of several files the error names a part of the parameters, and not of layers alone."""
-    named = _named(student, case, list(case.weights)) or []
+    named = error_names(student, case, list(case.weights)) or []
     some = 2 <= len(named) < len(case.weights)
     return some and not all(".layers." in name for name in named)
 
@@ -402,6 +378,59 @@ def behaves_mask_from_key_0(student: Student, case: Case) -> bool:
             expect_close(got, like(x, y[:, : end - first]), case)
 
     return works(student, from_key_0)
+
+
+@behaviour("no_causal_mask_with_cache", PAST)
+@cases("own_attention_uniform")
+def behaves_unmasked_piece(student: Student, case: Case) -> bool:
+    """Without a cache it is causal; the tokens of a second piece all average all tokens."""
+    attention, cache, x = attention_of(student, case), student.new(CACHE), case["x"]
+    if not is_right(student, case, lambda: attention(x)):
+        return False
+
+    def unmasked() -> None:
+        attention(like(x, x.array[:, :2]), past=cache)
+        got = attention(like(x, x.array[:, 2:7]), past=cache)
+        expect_close(got, like(x, case["y"].array[:, [6] * 5]), case)
+
+    return works(student, unmasked)
+
+
+@behaviour("no_causal_mask_with_cache", MASK)
+@cases("masks_cached")
+def behaves_unmasked_queries(student: Student, case: Case) -> bool:
+    """Where all keys are queries it is causal; fewer queries see all that is no padding."""
+    keys = case["keep"].shape[1]
+    causal = hides(student, case, keys, ~np.tri(keys, dtype=bool))
+    return causal and hides(student, case, 3, np.zeros((3, keys), bool))
+
+
+@behaviour("queries_are_the_first", MASK)
+@cases("masks_cached")
+def behaves_first_queries(student: Student, case: Case) -> bool:
+    """Where all keys are queries it is causal; fewer queries see what the first ones should."""
+    keys = case["keep"].shape[1]
+    return all(hides(student, case, n, ~np.tri(n, keys, dtype=bool)) for n in (keys, 3))
+
+
+@behaviour("start_after_other_layers", MODEL)
+@cases("model_core")
+def behaves_start_of_later_layers(student: Student, case: Case) -> bool:
+    """With an empty cache one layer is right, several only where positions are given."""
+    depth, at = case.config["num_hidden_layers"], Tensor.of(np.arange(case["ids"].shape[1]))
+
+    def right(layers: int, **given: Any) -> bool:
+        return first_layers(student, case, layers, past=student.new(CACHE), **given)
+
+    return right(1) and right(depth, position_ids=at) and not right(depth)
+
+
+@behaviour("start_after_other_layers", PAST)
+@cases("own_attention")
+def behaves_start_of_another_layer(student: Student, case: Case) -> bool:
+    """Layer 0 spoils the layer where it comes before it, unless positions are given."""
+    turns, own = partial(in_turn, student, case), case["layer"]
+    return turns(own, 0) and turns(0, own, positions=True) and not turns(0, own)
 
 
 @behaviour("given_positions_counted_on", PAST)

@@ -43,10 +43,11 @@ def model_of(student: Student, case: Case, kind: str, parts: Sequence[Named] = S
     return student.new(f"model.{kind}", made, *parts, weights=case.weights, dtype=dtype)
 
 
-def attention_of(student: Student, case: Case) -> Handle:
-    """The student's attention for the case's layer, with the case's weights."""
-    made = config(case.config)
-    return student.new("attention.Qwen3Attention", made, case["layer"], weights=case.weights)
+def attention_of(student: Student, case: Case, layer: int | None = None) -> Handle:
+    """The student's attention for this layer or the case's, with the case's weights."""
+    made, number = config(case.config), case["layer"] if layer is None else layer
+    dtype = case.values.get("dtype", "float32")
+    return student.new("attention.Qwen3Attention", made, number, weights=case.weights, dtype=dtype)
 
 
 def bounds(pieces: Sequence[int]) -> list[tuple[int, int]]:

@@ -8,15 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from autograder.checks.expect import answers, expect_close, works
+from autograder.checks.expect import (
+    answers,
+    config,
+    expect_close,
+    expect_same,
+    expect_shape,
+    works,
+)
 from autograder.checks.experiments import is_right
+from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Result, Student
+from autograder.sandbox.student import Dtype, Folder, Named, Result, Student
 from autograder.wire.messages import Tensor
-from labs.lab4_tinyllm.checks.calls import CACHE, STAND_IN_MODEL, layer_of, like, model_of
+from labs.lab4_tinyllm.checks.calls import (
+    CACHE,
+    STAND_IN_MODEL,
+    STAND_INS,
+    attention_of,
+    bounds,
+    layer_of,
+    like,
+    model_of,
+)
 
 MODEL, CAUSAL_LM = "lab4.model", "lab4.causal_lm"
 KINDS = {MODEL: "Qwen3Model", CAUSAL_LM: "Qwen3ForCausalLM"}
+WHY = Text("the two should agree.", "两者应当一致。")
 
 
 def layer_answer(student: Student, case: Case) -> Result:
@@ -81,4 +99,76 @@ def drawn(student: Student, shares: list[float], rows: int, **given: Any) -> lis
     for made in answers(student, call):
         if isinstance(made, Tensor) and made.shape == (rows,) and made.array.dtype.kind == "i":
             return [int(token) for token in made.array]
+    return None
+
+
+def hides(student: Student, case: Case, queries: int, hidden: Any) -> bool:
+    """Whether the mask hides these keys from the last queries, padding too, own places aside."""
+    keep = case["keep"].array.astype(bool)
+    rows, keys = keep.shape
+    own = np.eye(keys, dtype=bool)[-queries:]
+    mask = student.new("model.build_attention_mask", case["keep"], queries, Dtype("float32"))
+    want = (hidden | ~keep[:, None, None]) & ~own
+
+    def same() -> None:
+        call = student.call("labs.given.standin.blocked", mask)
+        got = expect_shape(call, (rows, 1, queries, keys), case).array
+        expect_same(Tensor.of(got * ~own), Tensor.of(want.astype(np.float32)), case, WHY)
+
+    return works(student, same)
+
+
+def first_layers(student: Student, case: Case, depth: int, **given: Any) -> bool:
+    """Whether so many layers of the case's model give what they should."""
+    made = config({**case.config, "num_hidden_layers": depth})
+    late = tuple(f"layers.{n}." for n in range(depth, case.config["num_hidden_layers"]))
+    weights = {name: w for name, w in case.weights.items() if not name.startswith(late)}
+    model = student.new("model.Qwen3Model", made, *STAND_INS, weights=weights)
+    return is_right(student, case, lambda: model(case["ids"], **given), f"y{depth}")
+
+
+def in_turn(student: Student, case: Case, *layers: int, positions: bool = False) -> bool:
+    """Whether the case's layer is right in pieces that these layers take with one cache."""
+    parts, cache = [attention_of(student, case, n) for n in layers], student.new(CACHE)
+
+    def pieces() -> None:
+        for first, end in bounds(case["pieces"]):
+            x, y = (like(case[name], case[name].array[:, first:end]) for name in "xy")
+            at = like(case["positions"], case["positions"].array[first:end])
+            given = {"past": cache} | ({"position_ids": at} if positions else {})
+            answers = [part(x, **given) for part in parts]
+            expect_close(answers[layers.index(case["layer"])], y, case)
+
+    return works(student, pieces)
+
+
+def deaf_to_eps(student: Student, case: Case, *silent: str) -> bool:
+    """Whether a layer with these weights silent norms, and does so with any eps of the config."""
+    zeros = {name: np.zeros_like(case.weights[name].array) for name in silent}
+    weights = case.weights | {name: Tensor.of(array) for name, array in zeros.items()}
+
+    def branch(eps: float, factor: float = 1.0) -> Tensor:
+        """What the branch that is not silent adds to the input."""
+        made = config({**case.config, "rms_norm_eps": eps})
+        layer = student.new(
+            "model.Qwen3DecoderLayer", made, case["layer"], *STAND_INS, weights=weights
+        )
+        x = case["x"].array * np.float32(factor)
+        result = layer(Tensor.of(x), position_ids=case["positions"])
+        return Tensor.of(expect_shape(result, x.shape, case).array - x)
+
+    def same() -> None:
+        expect_same(branch(1e-5, 300.0), branch(1e-5, 100.0), case, WHY, limit=1e-3)
+        expect_same(branch(9.0), branch(1e-5), case, WHY)
+
+    return works(student, same)
+
+
+def error_names(student: Student, case: Case, names: list[str]) -> list[str] | None:
+    """Which of these names the error of loading holds; none where nothing is raised."""
+    call = partial(student.call, "labs.given.standin.error_of")
+    load, given = Named("model.load_hf_checkpoint"), (Folder(case["folder"]), *STAND_INS)
+    for told in answers(student, lambda: call(load, names, *given)):
+        if isinstance(told, list) and told != ["nothing"]:
+            return [name for name in told[1:] if isinstance(name, str)]
     return None

@@ -10,6 +10,7 @@ from autograder.checks.expect import (
     cases,
     config,
     expect_close,
+    expect_dtype,
     expect_items,
     expect_most,
     expect_same,
@@ -46,20 +47,24 @@ def _mlp(student: Student, case: Case) -> Handle:
 
 
 def _pieces(
-    student: Student, case: Case, *, mask: bool = True, positions: bool = True
+    student: Student, case: Case, *, mask: bool = True, positions: bool = True, first: bool = True
 ) -> list[Result]:
-    """The student's answers piece by piece, with what is given of mask and positions."""
+    """The student's answers piece by piece, with what is given of mask and positions.
+
+    Unless this layer is the first with its cache, layer 0 is given every piece before it.
+    """
     attention, cache, x = attention_of(student, case), student.new(CACHE), case["x"]
+    layers = [attention] if first else [attention_of(student, case, 0), attention]
     found = []
-    for first, end in bounds(case["pieces"]):
+    for begin, end in bounds(case["pieces"]):
         given: dict[str, Any] = {"past": cache}
         if mask:
-            rows = case["mask"].array[..., first:end, :end]
+            rows = case["mask"].array[..., begin:end, :end]
             given["attention_mask"] = like(case["mask"], rows)
         if positions:
             at = case["positions"]
-            given["position_ids"] = like(at, at.array[..., first:end])
-        found.append(attention(like(x, x.array[:, first:end]), **given))
+            given["position_ids"] = like(at, at.array[..., begin:end])
+        found.append([layer(like(x, x.array[:, begin:end]), **given) for layer in layers][-1])
     return found
 
 
@@ -92,13 +97,16 @@ def test_attention_runs(student: Student, case: Case) -> None:
     expect_shape(attention_of(student, case)(case["x"]), case["x"].shape, case)
 
 
-@cases("own_attention")
+@cases("own_attention", "own_attention_rows", "own_attention_bfloat16")
 def test_attention_parity(student: Student, case: Case) -> None:
     """Without a cache the numbers are still those of Hugging Face.
 
     没有缓存时，数值仍与 Hugging Face 一致。
     """
-    expect_close(attention_of(student, case)(case["x"]), case["y"], case)
+    given = {"position_ids": case["rows"]} if "rows" in case.tensors else {}
+    result = attention_of(student, case)(case["x"], **given)
+    expect_dtype(result, case["x"].dtype, case)
+    expect_close(result, case["y"], case)
 
 
 @cases("own_mlp")
@@ -135,11 +143,11 @@ def test_past_runs(student: Student, case: Case) -> None:
 
 @cases("own_attention")
 def test_past_positions(student: Student, case: Case) -> None:
-    """Without positions, counting goes on from what the cache holds.
+    """Without positions, counting goes on from what the cache holds of this layer.
 
-    没有给定位置时，从缓存中已有的 token 数继续计数。
+    没有给定位置时，从缓存中本层已有的 token 数继续计数。
     """
-    _expect_pieces(student, case, positions=False)
+    _expect_pieces(student, case, positions=False, first=False)
 
 
 @cases("own_attention_uniform")

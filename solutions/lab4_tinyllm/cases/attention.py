@@ -37,6 +37,28 @@ def own_attention(draw: Draw) -> Draft:
 
 
 @recipe()
+def own_attention_rows(draw: Draw) -> Draft:
+    """Every row strides on in its own steps, far from 0: what is only shifted changes nothing."""
+    config, tokens, batch = sizes(draw, rms_norm_eps=0.3)
+    weights, x = attention_weights(draw, config), draw.normal(batch, tokens, config.hidden_size)
+    rows = 290 + torch.arange(tokens) * (1 + torch.arange(batch)[:, None])
+    about = about_sizes(config, tokens, batch, "positions by row: ", "各行的位置不同：")
+    tensors = {"x": x, "rows": rows, "y": oracle.attention(config, weights, x, positions=rows)}
+    return draft(about, tensors | prefixed(weights), asdict(config), layer=LAYER)
+
+
+@recipe()
+def own_attention_bfloat16(draw: Draw) -> Draft:
+    config, tokens, batch = sizes(draw)
+    weights = {name: w.bfloat16() for name, w in attention_weights(draw, config).items()}
+    x = draw.normal(batch, tokens, config.hidden_size).bfloat16()
+    y = oracle.attention(config, {name: w.float() for name, w in weights.items()}, x.float())
+    about = about_sizes(config, tokens, batch, "bfloat16: ", "bfloat16：")
+    tensors = {"x": x, "y": y, **prefixed(weights)}
+    return draft(about, tensors, asdict(config), layer=LAYER, dtype="bfloat16")
+
+
+@recipe()
 def own_attention_uniform(draw: Draw) -> Draft:
     """Keys of zero, no mask given: every token averages all tokens before it, cached or not."""
     config, tokens, batch = sizes(draw)

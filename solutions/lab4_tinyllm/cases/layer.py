@@ -60,8 +60,9 @@ def layer_silent(draw: Draw) -> Draft:
 
 @recipe()
 def layer_attention(draw: Draw) -> Draft:
-    """down_proj of zeros: attention's branch alone."""
+    """down_proj of zeros: attention's branch alone, several times as large as the input."""
     config, weights, x = _one(draw)
+    weights["self_attn.o_proj.weight"] *= 6
     weights["mlp.down_proj.weight"] = torch.zeros_like(weights["mlp.down_proj.weight"])
     return _drafted(config, weights, x, "a silent MLP: ", "MLP 输出为零：")
 

@@ -37,9 +37,12 @@ def chances(
 
 
 def _logits(draw: Draw, temperature: float) -> torch.Tensor:
-    """Logits ``[vocab]`` in a random order, whose shares at ``temperature`` are those listed."""
+    """Logits ``[vocab]`` in a random order, whose shares at ``temperature`` are those listed.
+
+    Far from 0, so that rounding them to 16 bits, or bounding them, shows.
+    """
     shares = torch.tensor(draw.pick(SHARES))
-    return (shares.log() * temperature + 0.7)[draw.permutation(len(shares))]
+    return (shares.log() * temperature - 30.7)[draw.permutation(len(shares))]
 
 
 def _drafted(
@@ -58,7 +61,7 @@ def _drafted(
 @recipe()
 def sample_greedy(draw: Draw) -> Draft:
     batch, vocab = draw.pick(((5, 13), (4, 17), (7, 11)))
-    logits = torch.stack([draw.permutation(vocab).float() for _ in range(batch)]) * 0.3 - 2
+    logits = torch.stack([draw.permutation(vocab).float() for _ in range(batch)]) * 0.01 + 4.5
     about = Text(f"logits [{batch}, {vocab}]", f"logits [{batch}, {vocab}]，形状如上")
     return draft(about, {"logits": logits, "y": logits.argmax(-1)})
 
