@@ -435,10 +435,8 @@ def behaves_shown_stop_word(student: Student, case: Case) -> bool:
 @cases("engine_stops")
 def behaves_short_hold(student: Student, case: Case) -> bool:
     """Of cab, two letters wait for abd; of aa, only one waits for aab."""
-    return (ex.heard(student, "cab", "abd"), ex.heard(student, "aa", "aab")) == (
-        "c\nabcab",
-        "a\naaa",
-    )
+    heard = ex.heard(student, "cab", "abd"), ex.heard(student, "aa", "aab")
+    return heard == ("c\nabcab", "a\naaa")
 
 
 @behaviour("sampling_every_work", ENGINE)
@@ -493,3 +491,10 @@ def behaves_counted_passes(student: Student, case: Case) -> bool:
 def behaves_late_rows(student: Student, case: Case) -> bool:
     """What follows the first guess comes in its place."""
     return [ex.speculated(student, text) for text in ([2, 7, 4, 1], [6, 0, 3, 5])] == [[3], [7]]
+
+
+@behaviour("propose_text_extended", SPECULATION)
+@cases("speculate_greedy")
+def behaves_extended_text(student: Student, case: Case) -> bool:
+    """Guesses stand behind the text that was handed in."""
+    return (ex.speculated(student, [2, 7], after_it=True) or [])[:3] == [2, 7, 0]
