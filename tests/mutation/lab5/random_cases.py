@@ -95,10 +95,16 @@ def _by_rank(name: str, found: list[Answers], calls: int) -> Answers:
     return told | {f"{name}: collectives": calls}
 
 
+def _spread(dice: Dice, *shape: int) -> torch.Tensor:
+    """Large or small numbers; one of them may be all that counts."""
+    x = dice.normal(*shape) * dice.pick((1.0, 1e-2, 100.0))
+    x[..., 0] *= dice.pick((1.0, 1.0, 30.0))
+    return x
+
+
 def _head_norm(module: ModuleType, dice: Dice, number: int) -> Answers:
     size, dtype, eps = dice.integer(1, 40), dice.pick(NARROW), dice.pick((1e-6, 1e-5, 3e-4))
-    scale = dice.pick((1.0, 1e-2, 300.0))
-    x = (dice.normal(dice.integer(1, 5), dice.integer(1, 4), size) * scale).to(dtype)
+    x = _spread(dice, dice.integer(1, 5), dice.integer(1, 4), size).to(dtype)
     norm = load(module.HeadNorm(size, eps), {"weight": 0.4 + 1.8 * dice.uniform(size)}, dtype)
     kept = x.clone()
     return {"head norm": norm(x), "head norm input": torch.equal(x, kept)}
@@ -211,8 +217,7 @@ def _mlp(module: ModuleType, dice: Dice, number: int) -> Answers:
 
 def _norm(module: ModuleType, dice: Dice, number: int) -> Answers:
     size, dtype, eps = dice.integer(1, 40), dice.pick(NARROW), dice.pick((1e-6, 1e-5, 3e-4))
-    scale = dice.pick((1.0, 1e-2, 300.0))
-    given = [(dice.normal(3, size) * scale).to(dtype) for _ in range(2)]
+    given = [_spread(dice, 3, size).to(dtype) for _ in range(2)]
     norm = load(module.RMSNorm(size, eps), {"weight": 0.4 + 1.8 * dice.uniform(size)}, dtype)
     kept = [t.clone() for t in given]
     first, both = norm(given[0]), norm(*given)
