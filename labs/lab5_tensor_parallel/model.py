@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 49a893b84c0e): fill in the TODOs.
+# Generated from the course's sources (stub 1fb014bf080f): fill in the TODOs.
 """Lab 5, part 3: the model of an engine, whole, its vocabulary split over the ranks.
 
 Fill in every TODO. Nothing here imports ``attention.py`` or ``mlp.py``: what a model is built from
@@ -128,7 +128,7 @@ class RotaryEmbedding(nn.Module):
                 ``0.1 ln(factor) + 1``.
 
         Raises:
-            ValueError: another ``rope_type``; the text names it.
+            ValueError: another ``rope_type``, or ``type``; the text names it.
         """
         super().__init__()
         # TODO lab5.rotary: A rotation with scaling

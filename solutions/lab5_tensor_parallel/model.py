@@ -158,7 +158,7 @@ class RotaryEmbedding(nn.Module):
                 ``0.1 ln(factor) + 1``.
 
         Raises:
-            ValueError: another ``rope_type``; the text names it.
+            ValueError: another ``rope_type``, or ``type``; the text names it.
         """
         super().__init__()
         # BEGIN SOLUTION lab5.rotary

@@ -14,10 +14,11 @@ from tests.mutation.equivalence import unlike
 from tests.mutation.grade import survivors
 from tests.mutation.mutants import Mutant, mutants_of
 
-# Labs without random cases here, by their short names, and why.
-WITHOUT: Mapping[str, str] = {
-    "lab4": "its random cases are still to be written: whole models, files, and what is sampled",
-    "lab5": "a new lab: its random cases are still to be written",
+# Labs whose random cases are not complete, by their short names: `make mutants-auto` says what is.
+OPEN: Mapping[str, str] = {
+    "lab4": "not all that is killed is told apart yet",
+    "lab5": "not all that is killed is told apart yet",
+    "lab7": "not all that is killed is told apart yet, and not all survivors are looked at",
 }
 
 
@@ -50,14 +51,14 @@ def has_cases(name: str) -> bool:
 
 
 def labs() -> tuple[Lab, ...]:
-    """The labs whose solutions are mutated: those with random cases in this package."""
+    """The labs whose mutants are all proved: those with complete random cases in this package."""
     found = (labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml")))
-    return tuple(lab for lab in found if has_cases(short(lab.name)))
+    return tuple(lab for lab in found if has_cases(short(lab.name)) and short(lab.name) not in OPEN)
 
 
 def left_out(names: Iterable[str]) -> tuple[str, ...]:
     """The labs among ``names`` of which nobody says why they have no random cases here."""
-    return tuple(n for n in names if not has_cases(short(n)) and short(n) not in WITHOUT)
+    return tuple(n for n in names if not has_cases(short(n)) and short(n) not in OPEN)
 
 
 def sources_of(lab: Lab) -> dict[str, str]:

@@ -21,35 +21,28 @@ from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
 from labs.lab5_tensor_parallel.checks.experiments import (
     BASE,
-    ENDS,
-    HEADS,
-    KV_HEADS,
     LOGITS,
     OTHER,
     TENS,
     THETA,
-    K,
-    Q,
     attends,
     attention_told,
     attention_wanted,
+    confuses_lengths,
     flat_shares,
     gives,
+    head_confuses_lengths,
+    head_loses_last_border,
     head_on_ranks,
     heads_given_back,
-    kind_of_error,
     late_shares,
     leaves_surplus_rows,
     loads,
     loads_evenly,
-    norm_told,
+    loses_last_border,
+    mixes,
     normed_along,
-    normed_by_length,
     of_other_base,
-    packed_on,
-    parameters_listed,
-    places_of,
-    places_on_ranks,
     rotated,
     row_gives,
     row_leaves_some,
@@ -64,6 +57,8 @@ from labs.lab5_tensor_parallel.checks.questions import (
     EMBED,
     FLAT,
     HEAD,
+    HEADS,
+    KV_HEADS,
     LM_HEAD,
     LOAD,
     MERGED,
@@ -79,11 +74,20 @@ from labs.lab5_tensor_parallel.checks.questions import (
     TABLE_PATH,
     TURN,
     WHOLE,
+    K,
+    Q,
     all_near,
     array_of,
     beside,
     given,
+    kind_of_error,
     norm_pair,
+    norm_told,
+    normed_by_length,
+    packed_on,
+    parameters_listed,
+    places_of,
+    places_on_ranks,
     replaced,
     shown,
     silent,
@@ -272,13 +276,22 @@ behaves_masked_late = shown(  # What is hidden has had its share of the softmax.
 )  # fmt: skip
 
 
-@behaviour("flat_last_sequence_lost", FLAT)
-@cases("flat_core")
-def behaves_lost_sequence(student: Student, case: Case) -> bool:
-    """All sequences are right but the last, of which nothing comes, or zeros."""
-    want = flat_shares(lambda i, j: j <= i)
-    empty = want * (np.arange(8) < ENDS[-2])[:, None]
-    return near(shares_of(student), want[:, : ENDS[-2]], empty)
+behaves_lost_border = shown(  # All would be right, were the last border there twice.
+    "flat_last_sequence_lost", FLAT, "flat_core",
+    lambda student, case: loses_last_border(student),
+)  # fmt: skip
+behaves_lost_border_of_head = shown(  # The same for logits: the last row is absent.
+    "flat_last_sequence_lost", LM_HEAD, "lm_head",
+    lambda student, case: head_loses_last_border(student),
+)  # fmt: skip
+behaves_confused_lengths = shown(  # Borders are taken for lengths, or lengths for ends.
+    "lengths_taken_for_borders", FLAT, "flat_core",
+    lambda student, case: confuses_lengths(student),
+)  # fmt: skip
+behaves_confused_lengths_of_head = shown(  # The same for logits.
+    "lengths_taken_for_borders", LM_HEAD, "lm_head",
+    lambda student, case: head_confuses_lengths(student),
+)  # fmt: skip
 
 
 # Attention, whole.
@@ -292,18 +305,12 @@ def behaves_normed_values(student: Student, case: Case) -> bool:
     return near(attention_told(student), *wanted)
 
 
-behaves_exchanged = shown(  # Keys are taken for values, and values for keys.
-    "split_keys_as_values", ATTEND, "attention_core",
-    lambda student, case: near(attention_told(student), attention_wanted(swapped=True)),
-)  # fmt: skip
-behaves_still_keys = shown(  # Queries turn, keys do not.
-    "only_q_rotated", ATTEND, "attention_core",
-    lambda student, case: near(attention_told(student), attention_wanted(for_k=INF)),
-)  # fmt: skip
-behaves_split_by_groups = shown(  # Each kv head's queries, key and value lie side by side.
-    "split_by_groups", ATTEND, "attention_core",
-    lambda student, case: near(attention_told(student), attention_wanted(grouped=True)),
-)  # fmt: skip
+# Keys are taken for values, and values for keys.
+behaves_exchanged = mixes("split_keys_as_values", swapped=True)
+# Queries turn, keys do not.
+behaves_still_keys = mixes("only_q_rotated", for_k=INF)
+# Each kv head's queries, key and value lie side by side.
+behaves_split_by_groups = mixes("split_by_groups", grouped=True)
 
 
 @behaviour("rotary_called_backwards", ATTEND)

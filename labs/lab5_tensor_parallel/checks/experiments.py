@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,100 +15,25 @@ from autograder.checks.expect import (
     Result,
     Student,
     StudentError,
-    Tensor,
-    answers,
-    config,
 )
 from autograder.checks.experiments import near, normal, softmax
 from autograder.reference.cases import Case
 from autograder.sandbox.ranks import Each, OutOfStep, RankResult
 from labs.lab5_tensor_parallel.checks.questions import (
+    ATTEND,
     FLAT,
-    QKV,
     ROW,
     ROWS,
     TABLE_PATH,
     Array,
     Experiment,
     all_near,
-    array_of,
     given,
-    norm_pair,
     shown,
     told,
     told_by_ranks,
     whole,
 )
-
-# ---- loading
-
-HEADS, KV_HEADS, SIZE = 4, 2, 3
-Q, K = HEADS * SIZE, KV_HEADS * SIZE  # rows of queries and of keys
-PARTS = {"q": np.arange(Q) + 100.0, "k": np.arange(K) + 200.0, "v": np.arange(K) + 300.0}
-
-
-def places_of(student: Student) -> dict[str, int] | None:
-    """The row at which each part begins when it alone is loaded; None where one is nowhere."""
-    found = {}
-    for shard, numbers in PARTS.items():
-
-        def load(shard: str = shard, numbers: Any = numbers) -> Result:
-            linear = student.new(QKV, 1, SIZE, HEADS, KV_HEADS)
-            weight = student.new("builtins.getattr", linear, "weight")
-            student.call(linear, weight, given(numbers[:, None]), shard, method="weight_loader")
-            return student.get(linear, "weight")
-
-        rows = told(student, load)
-        if rows is None or rows.shape != (Q + 2 * K, 1):
-            return None
-        first = np.flatnonzero(rows[:, 0] == numbers[0])
-        if len(first) != 1 or not near(rows[first[0] :][: len(numbers), 0], numbers):
-            return None
-        found[shard] = int(first[0])
-    return found
-
-
-def places_on_ranks(student: Student) -> dict[str, int] | None:
-    """The same on each of two ranks, told by a tall tensor: its only numbers are the rank's own."""
-    found: dict[str, int] = {}
-    for shard, numbers in PARTS.items():
-        group = student.ranks(2)
-        linear = group.new(QKV, 1, SIZE, HEADS, KV_HEADS)
-        given_ones = given(np.zeros((42, 1))), given(numbers[:, None]), shard
-        called = group.call(linear, *given_ones, method="weight_loader", echo=True)
-        try:
-            tall = [array_of(one.value[1][0]) for one in called]
-        except StudentError:
-            return None
-        for rows, own in zip(tall, np.split(numbers, 2), strict=True):
-            if rows is None or rows.shape != (42, 1):
-                return None
-            filled = np.flatnonzero(rows)
-            if len(filled) != len(own) or not near(rows[filled[0] :][: len(own), 0], own):
-                return None
-            if found.setdefault(shard, int(filled[0])) != filled[0]:
-                return None
-    return found
-
-
-def packed_on(student: Student, world: int, kv_heads: int) -> tuple[int, Any, Any] | None:
-    """Rows of the packed weight, num_heads and num_kv_heads, where all ranks have the same.
-
-    The whole model has 8 query heads of size 1.
-    """
-    group = student.ranks(world)
-    linear = group.new(QKV, 3, 1, 8, kv_heads)
-    asked = [group.get(linear, name) for name in ("weight", "num_heads", "num_kv_heads")]
-    try:
-        weights, heads, kv = ([one.value for one in result] for result in asked)
-    except StudentError:
-        return None
-    shapes = [weight.shape for weight in weights if isinstance(weight, Tensor)]
-    same = all(values == values[:1] * world for values in (shapes, heads, kv))
-    if not (shapes and same) or len(shapes[0]) != 2 or shapes[0][1] != 3:
-        return None
-    return shapes[0][0], heads[0], kv[0]
-
 
 # ---- row
 
@@ -173,39 +98,46 @@ def row_columns(student: Student) -> list[Array] | None:
 ENDS = (0, 3, 7, 8)
 
 
-def shares_of(student: Student, scores: bool = True) -> Array | None:
+def shares_of(student: Student, ends: Sequence[int] = ENDS, count: int = 8) -> Array | None:
     """``[heads, tokens, keys]``: how much every key counts, told by values that are unit vectors.
 
-    Two kv heads for four heads; without ``scores`` all keys count alike.
+    Two kv heads for four heads; ``count`` tokens, of which ``ends`` says nothing or too much.
     """
-    q, k = flat_inputs(scores)
-    v = np.tile(np.eye(8)[:, None], (1, 2, 1))
+    q, k = flat_inputs(count)
+    v = np.tile(np.eye(count)[:, None], (1, 2, 1))
 
     def call() -> Result:
         tensors = [given(t) for t in (q, k, v)]
-        return student.call("attention.flat_attention", *tensors, whole(ENDS))
+        return student.call("attention.flat_attention", *tensors, whole(ends))
 
     got = told(student, call)
-    return None if got is None or got.shape[1:] != (4, 8) else got.transpose(1, 0, 2)
+    return None if got is None or got.shape[1:] != (4, count) else got.transpose(1, 0, 2)
 
 
-def flat_inputs(scores: bool = True) -> tuple[Array, Array]:
-    q, k = normal(8, 4, 8, seed=1) * 2.0, normal(8, 2, 8, seed=2) * 2.0
-    return q.astype(np.float64), k.astype(np.float64) * scores
+def flat_inputs(count: int = 8) -> tuple[Array, Array]:
+    q, k = normal(count, 4, count, seed=1) * 2.0, normal(count, 2, count, seed=2) * 2.0
+    return q.astype(np.float64), k.astype(np.float64)
+
+
+def causal(i: Any, j: Any) -> Any:
+    return j <= i
 
 
 def flat_shares(
-    sees: Callable[[Any, Any], Any], scale: float = 8**-0.5, *, scores: bool = True
+    sees: Callable[[Any, Any], Any] = causal,
+    scale: float = 0.0,
+    ends: Sequence[int] = ENDS,
+    count: int = 8,
 ) -> Array:
     """What ``shares_of`` should be where query ``i`` of a sequence sees the keys ``j``."""
-    q, k = flat_inputs(scores)
-    found = np.zeros((4, 8, 8))
-    for first, end in pairwise(ENDS):
+    q, k = flat_inputs(count)
+    found = np.zeros((4, count, count))
+    for first, end in pairwise(ends):
         own = slice(first, end)
         place = np.arange(end - first)
         seen = sees(place[:, None], place[None, :])
         for head in range(4):
-            logits = q[own, head] @ k[own, head // 2].T * scale
+            logits = q[own, head] @ k[own, head // 2].T * (scale or count**-0.5)
             found[head, own, own] = softmax(np.where(seen, logits, -1e9))
     return found
 
@@ -221,6 +153,29 @@ def late_shares() -> list[Array]:
     scores = np.einsum("ihd,jhd->hij", q, k.repeat(2, axis=1)) * 8**-0.5
     early = own | True, own, past
     return [softmax(np.where(seen, scores, -1e9)) * (own & past) for seen in early]
+
+
+def by_spans(count: int, *spans: tuple[int, int]) -> Array:
+    """Of every span of the tokens what it should be by itself, one behind the other."""
+    own = (flat_shares(ends=span, count=count)[:, slice(*span)] for span in spans)
+    return np.concatenate([*own], 1)
+
+
+def loses_last_border(student: Student) -> bool:
+    """Whether it is right with the last border twice, and wrong with the last border once."""
+    found = [shares_of(student, ends) for ends in ((*ENDS, ENDS[-1]), ENDS)]
+    return near(found[0], flat_shares()) and not near(found[1], flat_shares())
+
+
+def confuses_lengths(student: Student) -> bool:
+    """Whether 0 3 7 8 are taken for lengths, or the lengths 3 and 8 for ends."""
+    borders = shares_of(student, ENDS, sum(ENDS))
+    as_lengths = ((0, 3), (3, 10), (10, 18)), ((0, 3), (3, 10), (7, 15))
+    short = by_spans(11, (0, 3), (3, 8))
+    as_ends = short, np.pad(short, ((0, 0), (0, 3), (0, 0))), by_spans(11, (0, 3), (3, 8), (8, 11))
+    return near(borders, *(by_spans(18, *spans) for spans in as_lengths)) or near(
+        shares_of(student, (0, 3, 11), 11), *as_ends
+    )
 
 
 def turned(x: Array, positions: Array, theta: float) -> Array:
@@ -371,7 +326,8 @@ def row_leaves_some(student: Student) -> bool:
 # ---- the vocabulary on two ranks, which share five ids: rank 1 has a row too much
 
 TABLE = np.arange(1, 11, dtype=np.float64).reshape(5, 2)
-STATES = normal(6, 2, seed=8)
+STATES = normal(11, 2, seed=8)
+LASTS = (0, 1, 4, 6)  # borders: of three sequences
 
 
 def leaves_surplus_rows(student: Student) -> bool:
@@ -414,64 +370,39 @@ def loads_evenly(student: Student) -> bool:
     )
 
 
-def head_on_ranks(student: Student) -> list[Array] | None:
+def head_on_ranks(
+    student: Student, ends: Sequence[int] = LASTS, count: int = 6
+) -> list[Array] | None:
     def call() -> RankResult:
         group = student.ranks(2)
         rows = np.concatenate((TABLE, np.zeros((1, 2))))
         held = Each([{"weight": given(rows[:3])}, {"weight": given(rows[3:])}])
         head = group.new("model.ParallelLMHead", 5, 2, weights=held)
-        return group.call(head, given(STATES), whole([0, 1, 4, 6]))
+        return group.call(head, given(STATES[:count]), whole(ends))
 
     found = told_by_ranks(call)
     return None if found is None else found[0]
 
 
-LOGITS = STATES[[0, 3, 5]] @ np.concatenate((TABLE, np.zeros((1, 2)))).T  # [sequences, rows]
+def logits_at(places: Sequence[int]) -> Array:
+    """``[places, rows]``: what follows these tokens."""
+    return np.asarray(STATES[list(places)] @ np.concatenate((TABLE, np.zeros((1, 2)))).T)
 
 
-# ---- the norm, loading, and the whole model
+LOGITS = logits_at((0, 3, 5))
 
 
-def norm_told(student: Student, case: Case) -> Array | None:
-    """The normed tensor, where the sum beside it is right."""
-    for value in answers(student, lambda: norm_pair(student, case)):
-        if isinstance(value, (tuple, list)) and len(value) == 2:
-            return array_of(value[0]) if near(array_of(value[1]), case["sum"].array) else None
-    return None
+def head_loses_last_border(student: Student) -> bool:
+    """Whether a row is absent, and comes with the last border twice."""
+    found = [head_on_ranks(student, ends) for ends in ((*LASTS, LASTS[-1]), LASTS)]
+    rows = LOGITS, LOGITS[:2]
+    return all(all_near(got, [r[:, :5]] * 2) for got, r in zip(found, rows, strict=True))
 
 
-def normed_by_length(case: Case) -> Array:
-    """The sum over the root of its sum of squares, weighted."""
-    total = case["sum"].array.astype(np.float64)
-    length = np.sqrt((total**2).sum(-1, keepdims=True) + case["eps"])
-    return np.asarray(total / length * case.weights["weight"].array)
-
-
-def kind_of_error(student: Student, case: Case, name: str) -> str:
-    """What loading a tensor of this name raises; nothing where it does not."""
-    tensor = next(iter(case.group("hf.").values()))
-    try:
-        model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
-        student.call("mlp.load_weights", model, {name: tensor})
-        student.flush()
-    except StudentError as error:
-        return error.type
-    return ""
-
-
-def parameters_listed(student: Student, case: Case) -> set[str]:
-    """The names of the parameters of a whole model that is made of stand-ins."""
-    names = "Qwen3Attention", "Row", "Qwen3MLP", "Qwen3DecoderLayer", "Norm"
-    stand_ins = [Named(f"labs.given.parallel.StandIn{name}") for name in names]
-
-    def call() -> Result:
-        parts = student.new("labs.given.parallel.Parts", *stand_ins)
-        model = student.new("model.Qwen3ForCausalLM", config(case.config), parts)
-        return student.call("labs.given.parallel.parameters_of", model)
-
-    for found in answers(student, call):
-        return set(found) if isinstance(found, dict) else set()
-    return set()
+def head_confuses_lengths(student: Student) -> bool:
+    """Whether 1 4 6 are taken for lengths, or the lengths 1, 3 and 2 for ends."""
+    found = head_on_ranks(student, LASTS, sum(LASTS))
+    return any(all_near(found, [logits_at(p)[:, :5]] * 2) for p in ((0, 4, 10), (0, 2, 1)))
 
 
 # ---- experiments of one kind, each in a line
@@ -491,10 +422,19 @@ def loads(mistake: str, want: NDArray[Any]) -> Experiment:
     return shown(mistake, ROWS, "row_loading", loaded)
 
 
-def attends(mistake: str, sees: Callable[[Any, Any], Any], scale: float = 8**-0.5) -> Experiment:
+def attends(mistake: str, sees: Callable[[Any, Any], Any], scale: float = 0.0) -> Experiment:
     """The experiment that shows this mask and this scale."""
 
     def counts(student: Student, case: Case) -> bool:
         return near(shares_of(student), flat_shares(sees, scale))
 
     return shown(mistake, FLAT, "flat_core", counts)
+
+
+def mixes(mistake: str, **wanted: Any) -> Experiment:
+    """The experiment that shows an attention which gives this."""
+
+    def gives_it(student: Student, case: Case) -> bool:
+        return near(attention_told(student), attention_wanted(**wanted))
+
+    return shown(mistake, ATTEND, "attention_core", gives_it)

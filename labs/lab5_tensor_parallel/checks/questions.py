@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autograder.checks.expect import (
+    Named,
     Result,
     Student,
     StudentError,
@@ -16,6 +17,7 @@ from autograder.checks.expect import (
     answers,
     behaviour,
     cases,
+    config,
     expect_close,
     holds,
 )
@@ -146,6 +148,123 @@ def simplest(student: Student, case: Case, exercise: str) -> Result:
     weights = {"weight": case["weight" if exercise == ROWS else "1.0.weight"]}
     return student.new(PATHS[exercise], *sizes, weights=weights)(case["x"])
 
+
+# ---- the norm, loading, and the whole model
+
+
+def norm_told(student: Student, case: Case) -> Array | None:
+    """The normed tensor, where the sum beside it is right."""
+    for value in answers(student, lambda: norm_pair(student, case)):
+        if isinstance(value, (tuple, list)) and len(value) == 2:
+            return array_of(value[0]) if near(array_of(value[1]), case["sum"].array) else None
+    return None
+
+
+def normed_by_length(case: Case) -> Array:
+    """The sum over the root of its sum of squares, weighted."""
+    total = case["sum"].array.astype(np.float64)
+    length = np.sqrt((total**2).sum(-1, keepdims=True) + case["eps"])
+    return np.asarray(total / length * case.weights["weight"].array)
+
+
+def kind_of_error(student: Student, case: Case, name: str) -> str:
+    """What loading a tensor of this name raises; nothing where it does not."""
+    tensor = next(iter(case.group("hf.").values()))
+    try:
+        model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
+        student.call("mlp.load_weights", model, {name: tensor})
+        student.flush()
+    except StudentError as error:
+        return error.type
+    return ""
+
+
+def parameters_listed(student: Student, case: Case) -> set[str]:
+    """The names of the parameters of a whole model that is made of stand-ins."""
+    names = "Qwen3Attention", "Row", "Qwen3MLP", "Qwen3DecoderLayer", "Norm"
+    stand_ins = [Named(f"labs.given.parallel.StandIn{name}") for name in names]
+
+    def call() -> Result:
+        parts = student.new("labs.given.parallel.Parts", *stand_ins)
+        model = student.new("model.Qwen3ForCausalLM", config(case.config), parts)
+        return student.call("labs.given.parallel.parameters_of", model)
+
+    for found in answers(student, call):
+        return set(found) if isinstance(found, dict) else set()
+    return set()
+
+
+# ---- loading
+
+HEADS, KV_HEADS, SIZE = 4, 2, 3
+Q, K = HEADS * SIZE, KV_HEADS * SIZE  # rows of queries and of keys
+PARTS = {"q": np.arange(Q) + 100.0, "k": np.arange(K) + 200.0, "v": np.arange(K) + 300.0}
+
+
+def places_of(student: Student) -> dict[str, int] | None:
+    """The row at which each part begins when it alone is loaded; None where one is nowhere."""
+    found = {}
+    for shard, numbers in PARTS.items():
+
+        def load(shard: str = shard, numbers: Any = numbers) -> Result:
+            linear = student.new(QKV, 1, SIZE, HEADS, KV_HEADS)
+            weight = student.new("builtins.getattr", linear, "weight")
+            student.call(linear, weight, given(numbers[:, None]), shard, method="weight_loader")
+            return student.get(linear, "weight")
+
+        rows = told(student, load)
+        if rows is None or rows.shape != (Q + 2 * K, 1):
+            return None
+        first = np.flatnonzero(rows[:, 0] == numbers[0])
+        if len(first) != 1 or not near(rows[first[0] :][: len(numbers), 0], numbers):
+            return None
+        found[shard] = int(first[0])
+    return found
+
+
+def places_on_ranks(student: Student) -> dict[str, int] | None:
+    """The same on each of two ranks, told by a tall tensor: its only numbers are the rank's own."""
+    found: dict[str, int] = {}
+    for shard, numbers in PARTS.items():
+        group = student.ranks(2)
+        linear = group.new(QKV, 1, SIZE, HEADS, KV_HEADS)
+        given_ones = given(np.zeros((42, 1))), given(numbers[:, None]), shard
+        called = group.call(linear, *given_ones, method="weight_loader", echo=True)
+        try:
+            tall = [array_of(one.value[1][0]) for one in called]
+        except StudentError:
+            return None
+        for rows, own in zip(tall, np.split(numbers, 2), strict=True):
+            if rows is None or rows.shape != (42, 1):
+                return None
+            filled = np.flatnonzero(rows)
+            if len(filled) != len(own) or not near(rows[filled[0] :][: len(own), 0], own):
+                return None
+            if found.setdefault(shard, int(filled[0])) != filled[0]:
+                return None
+    return found
+
+
+def packed_on(student: Student, world: int, kv_heads: int) -> tuple[int, Any, Any] | None:
+    """Rows of the packed weight, num_heads and num_kv_heads, where all ranks have the same.
+
+    The whole model has 8 query heads of size 1.
+    """
+    group = student.ranks(world)
+    linear = group.new(QKV, 3, 1, 8, kv_heads)
+    asked = [group.get(linear, name) for name in ("weight", "num_heads", "num_kv_heads")]
+    try:
+        weights, heads, kv = ([one.value for one in result] for result in asked)
+    except StudentError:
+        return None
+    shapes = [weight.shape for weight in weights if isinstance(weight, Tensor)]
+    same = all(values == values[:1] * world for values in (shapes, heads, kv))
+    if not (shapes and same) or len(shapes[0]) != 2 or shapes[0][1] != 3:
+        return None
+    return shapes[0][0], heads[0], kv[0]
+
+
+# ---- experiments in a line
 
 QKV = "attention.QKVParallelLinear"
 MERGED_PATH, TABLE_PATH = "mlp.MergedColumnParallelLinear", "model.VocabParallelEmbedding"

@@ -214,16 +214,17 @@ def test_checkpoint_unknown(student: Student, case: Case) -> None:
 
     没有参数可接收的张量应引发 KeyError，并给出其名称。
     """
-    model = _standing(student, case, CAUSAL_LM)
     given = _ordered(case)
     tensor = next(iter(given.values()))
-    given["model.layers.1.mlp.scale_proj.weight"] = tensor
     why = Text(
         "a tensor that is dropped in silence is a model gone wrong.",
         "悄悄丢弃张量会得到错误的模型。",
     )
-    result = student.call(model, given, method="load_weights")
-    expect_error(result, "KeyError", "scale_proj", case, why)
+    for name in ("mlp.scale_proj", "self_attn.q_proj"):
+        model = _standing(student, case, CAUSAL_LM)
+        more = {f"model.layers.9.{name}.weight": tensor}
+        result = student.call(model, given | more, method="load_weights")
+        expect_error(result, "KeyError", name.split(".")[-1], case, why)
 
 
 @checks("""

@@ -58,9 +58,9 @@ def test_yarn_runs(student: Student, case: Case) -> None:
         Fast pairs keep their frequency, slow ones are divided by factor, with a line between.
         快的对保持频率，慢的对除以 factor，中间按直线过渡。
 
-    test_yarn_short: yarn_short yarn_long
-        The line begins at the first pair where the context is short, and may end behind the last.
-        上下文很短时，直线从第一对开始；上下文很长时，末端可以超出最后一对。
+    test_yarn_short: yarn_short yarn_long yarn_ends
+        The line begins at pair 0 at least, and may end behind the last, at head_dim - 1 at most.
+        直线最早从第 0 对开始；末端可以超出最后一对，最远到 head_dim - 1。
     """)
 def _expect_frequencies(student: Student, case: Case) -> None:
     got = _frequencies(student, case).array.astype(np.float64)
@@ -147,13 +147,14 @@ def test_rotary_bfloat16(student: Student, case: Case) -> None:
     expect_close(Tensor.of(own), case["lengths"], case, LENGTH, limit=Limit(3e-2, 3e-2))
 
 
-@cases("rotary_scaled")
+@cases("rotary_scaled", "rotary_factor")
 def test_rotary_unknown(student: Student, case: Case) -> None:
-    """An unknown rope_type raises ValueError with its name.
+    """An unknown rope_type, in older files type, raises ValueError with its name.
 
-    不认识的 rope_type 应引发 ValueError，并给出其名称。
+    不认识的 rope_type（较早的文件中为 type）应引发 ValueError，并给出其名称。
     """
-    other = dict(case["scaling"]) | {"rope_type": "longrope"}
+    key = "type" if "type" in case["scaling"] else "rope_type"
+    other = dict(case["scaling"]) | {key: "longrope"}
     result = student.call("model.RotaryEmbedding", case["size"], case["theta"], other)
     why = Text(
         "a model with another rotation than it was trained for gives wrong text without an error.",

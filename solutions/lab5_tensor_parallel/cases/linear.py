@@ -22,11 +22,14 @@ from .sizes import (
     prefixed,
 )
 
+FAR = 5.0  # one number far from all others: whoever cuts off what is large is seen
+
 
 def _qkv(
     draw: Draw, config: Qwen3Config, tokens: int, about: Text, ranks: tuple[int, ...]
 ) -> Draft:
     weights = attention_weights(draw, config)
+    weights["q_proj.weight"][0, 0] = FAR
     whole = {name: weights[f"{name}_proj.weight"] for name in "qkv"}
     x = draw.normal(tokens, config.hidden_size)
     tensors = {"x": x, **prefixed(whole, "")}
@@ -98,6 +101,7 @@ _ROW_SIZES = ((5, 24, 14), (7, 36, 10), (3, 20, 26))
 def _row(draw: Draw) -> Draft:
     tokens, inner, outer = draw.pick(_ROW_SIZES)
     weight, x = draw.normal(outer, inner, scale=inner**-0.5), draw.normal(tokens, inner)
+    weight[0, 0] = FAR
     tensors = {"x": x, "weight": weight, "y": x.double() @ weight.double().T}
     for world in RANKS:
         for rank in range(world):
@@ -137,6 +141,7 @@ def row_bfloat16(draw: Draw) -> Draft:
 def _merged(draw: Draw) -> Draft:
     tokens, hidden, inner = draw.pick(((5, 14, 24), (7, 10, 36), (3, 26, 20)))
     parts = [draw.normal(inner, hidden, scale=hidden**-0.5) for _ in range(2)]
+    parts[0][0, 0] = FAR
     x = draw.normal(tokens, hidden)
     tensors = {"x": x, "gate": parts[0], "up": parts[1]}
     for world in (1, *RANKS):

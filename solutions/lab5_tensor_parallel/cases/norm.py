@@ -40,6 +40,7 @@ def head_norm_float16(draw: Draw) -> Draft:
 def _norm(draw: Draw, about: Text, dtype: torch.dtype, *, scale: float, eps: float) -> Draft:
     tokens, _, width = draw.pick(SIZES)
     x = draw.normal(tokens, width, scale=scale).to(dtype)
+    x[0, 0] = 5 * scale  # far from all others: whoever cuts off what is large is seen
     residual = draw.normal(tokens, width, scale=2 * scale).to(dtype)
     weight = draw.uniform(width, low=0.4, high=2.2).to(dtype)
     both = x + residual  # rounded to the dtype, as the residual stream is

@@ -11,8 +11,9 @@ from autograder.reference.recipes import Draft, Draw, draft, recipe
 from solutions.reference import oracle_engine
 
 Scaling = dict[str, Any]
-# head_dim, theta, context, factor: the straight line lies inside, and is some pairs long.
-_SIZES = ((32, 1e6, 4096, 4.0), (48, 5e5, 8192, 8.0), (40, 2e6, 2048, 2.5))
+# head_dim, theta, context, factor: the straight line lies inside, and is some pairs long. For the
+# first it begins just below the pair that turns 32 times, which turns less than 33 times.
+_SIZES = ((32, 1e6, 2728, 4.0), (48, 5e5, 8192, 8.0), (40, 2e6, 2048, 2.5))
 
 
 def _scaling(context: int, factor: float, **more: Any) -> Scaling:
@@ -61,9 +62,18 @@ def yarn_short(draw: Draw) -> Draft:
 @recipe()
 def yarn_long(draw: Draw) -> Draft:
     """A context so long, and a theta so small, that even the last pair turns more than once."""
-    size, theta, context, factor = draw.pick(((16, 1e3, 4096, 4.0), (24, 500.0, 8192, 8.0)))
+    # The line of the first begins almost a pair below: with 31 turns it would begin one later.
+    size, theta, context, factor = draw.pick(((16, 1e3, 6250, 4.0), (24, 500.0, 8192, 8.0)))
     scaling = _scaling(context, factor)
     return _yarn(size, theta, scaling, "a long context: ", "上下文很长：")
+
+
+@recipe()
+def yarn_ends(draw: Draw) -> Draft:
+    """A line that would end beyond head_dim - 1; a line from one pair to the next."""
+    beyond = 16, 20.0, _scaling(4408, 4.0, beta_fast=128), "a line too long: ", "直线过长："
+    steep = 8, 1e7, _scaling(256, 4.0), "a line of one pair: ", "直线只有一对："
+    return _yarn(*draw.pick((beyond, steep)))
 
 
 def _rotation(
