@@ -16,7 +16,6 @@ from tests.mutation.mutants import Mutant, mutants_of
 
 # Labs without random cases here, by their short names, and why.
 WITHOUT: Mapping[str, str] = {
-    "lab4": "its random cases are still to be written: whole models, files, and what is sampled",
     "lab5": "a new lab: its random cases are still to be written",
     "lab7": "a new lab: its random cases are still to be written",
 }
