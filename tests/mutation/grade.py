@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -72,15 +72,16 @@ class _Here:
 
     def _asked(self, mutant: Mutant, files: Mapping[str, str]) -> bool:
         (own,) = (e for e in self._lab.exercises if e.id == mutant.exercise)
+        results: Sequence[CheckResult] = ()
         for only in (with_needs(self._lab, {check.name for check in own.checks}), ()):
             for seconds in SECONDS:
                 plan = _plan(self._lab)
                 results, _ = run_here(plan, files, only=only, whole=False, seconds=seconds)
                 if all(result.outcome is not Outcome.TIMED_OUT for result in results):
                     break
-            if _loses(self._lab, str(mutant), results):
+            if _took(self._lab, results):
                 return True
-        return False
+        return _loses(self._lab, str(mutant), results)
 
 
 @cache
@@ -93,11 +94,23 @@ def _plan(lab: Lab) -> Plan:
     return collect(lab.folder, ["--hidden-cases", str(_hidden(lab))])
 
 
-def _loses(lab: Lab, name: str, results: Iterable[CheckResult]) -> bool:
-    """Whether a check that ran took points; optional ones, worth none, may stay ungraded."""
-    worth = {check.name for check in lab.checks if check.points}
-    ran = {result.check: result.outcome for result in results if result.check in worth}
-    undecided = [check for check, outcome in ran.items() if outcome is Outcome.NOT_GRADED]
+def _loses(lab: Lab, name: str, results: Sequence[CheckResult]) -> bool:
+    """Whether a check took points. If none did, all that are worth any have to be graded."""
+    if _took(lab, results):
+        return True
+    undecided = [r.check for r in _worth(lab, results) if r.outcome is Outcome.NOT_GRADED]
     if undecided:
         raise Ungraded(f"{name}: {', '.join(undecided)} could not be graded")
-    return any(outcome is not Outcome.PASSED for outcome in ran.values())
+    return False
+
+
+def _took(lab: Lab, results: Iterable[CheckResult]) -> bool:
+    """Whether a check that ran and could be graded took points."""
+    free = Outcome.PASSED, Outcome.NOT_GRADED
+    return any(result.outcome not in free for result in _worth(lab, results))
+
+
+def _worth(lab: Lab, results: Iterable[CheckResult]) -> Iterator[CheckResult]:
+    """The results of checks that have points."""
+    worth = {check.name for check in lab.checks if check.points}
+    return (result for result in results if result.check in worth)
