@@ -199,7 +199,7 @@ def test_speculate_calls(student: Student, case: Case) -> None:
     )
     for echo, text in zip(echoes, case["texts"], strict=True):
         after = expect_items(echo, 3, case)[1][2]
-        if list(after) != list(text):
+        if after != list(text):
             what = Text("the tokens that were passed", "传入的 tokens")
             refuse(after, Text(f"{text}, as before", f"{text}，保持不变"), case, what)
     for result, want, what in zip(listed, (steps * count, steps), names, strict=True):
