@@ -29,17 +29,21 @@ def _config(dice: Dice) -> Qwen3Config:
     )  # fmt: skip
 
 
-def _tokens(dice: Dice, c: Qwen3Config) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _tokens(
+    dice: Dice, c: Qwen3Config, far: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Ids, positions and borders; not ``far`` for a rotation in float32."""
     count, cu = flat_tokens(dice)
     ids = torch.tensor([dice.integer(0, c.vocab_size - 1) for _ in range(count)])
-    return ids, dice.integer(0, 400) + torch.arange(count) * dice.integer(1, 3), cu
+    start = dice.integer(0, 400) * far
+    return ids, start + torch.arange(count) * dice.integer(1, 3), cu
 
 
 def whole_model(module: ModuleType, dice: Dice, number: int) -> Answers:
     """``Qwen3Model`` on one rank, with any weights."""
     c, dtype = _config(dice), dice.pick(NARROW)
     scaling = dice.pick((None, scaling_of(dice, c.head_dim, c.rope_theta)))
-    given = _tokens(dice, c)
+    given = _tokens(dice, c, scaling is None)
     seed = dice.integer(0, 1000)
 
     def run(rank: int) -> Answers:
@@ -77,7 +81,7 @@ def causal_lm(module: ModuleType, dice: Dice, number: int) -> Answers:
     if number % 16 == 0:  # ids beyond what bfloat16 tells apart
         c, world = replace(c, vocab_size=600), 4
     scaling = dice.pick((None, scaling_of(dice, c.head_dim, c.rope_theta)))
-    weights, given = _checkpoint(dice, c), _tokens(dice, c)
+    weights, given = _checkpoint(dice, c), _tokens(dice, c, scaling is None)
     hidden = dice.normal(len(given[0]), c.hidden_size) * 3
     dtype = dice.pick(NARROW)
 
