@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # run as a script, from any folder
+sys.path.insert(0, str(ROOT))  # run as a script, from any folder: imports come after it
 
 from autograder.course import labfile  # noqa: E402
 from autograder.course.records import Lab  # noqa: E402
