@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from autograder.course.records import CheckResult, HandIn, Lab, Outcome, Override, Score
+from autograder.course.records import Check, CheckResult, HandIn, Lab, Outcome, Override, Score
 
 
 def score_of(lab: Lab, hand_in: HandIn, exercise: str | None = None) -> Score:
     """The points of a hand-in, or of one exercise of it, a person's overrides applied."""
     whole, by_exercise, by_check = _points_decided(hand_in)
+    by_name = {result.check: result for result in hand_in.results}
     earned: float = 0
     gradable = total = 0
     for one in lab.exercises:
@@ -20,7 +21,7 @@ def score_of(lab: Lab, hand_in: HandIn, exercise: str | None = None) -> Score:
             earned += by_exercise[one.id]
             gradable += one.points
         else:
-            score = points_of(lab, hand_in.results, one.id, by_check)
+            score = _sum(one.checks, by_name, by_check)
             earned += score.earned
             gradable += score.gradable
     if exercise is None and whole is not None:
@@ -72,30 +73,25 @@ def _is_within(lab: Lab, override: Override, exercise: str | None) -> bool:
 
 
 def points_of(
-    lab: Lab,
-    results: tuple[CheckResult, ...],
-    exercise: str | None = None,
-    decided: Mapping[str, float] | None = None,
+    lab: Lab, results: Iterable[CheckResult], decided: Mapping[str, float] | None = None
 ) -> Score:
-    """Add up what results earn; ``decided`` holds points per check that overrule a result.
+    """Add up what results earn; ``decided`` holds points per check that overrule a result."""
+    return _sum(lab.checks, {result.check: result for result in results}, decided or {})
 
-    A check without a result counts as not graded: a missing record is never a zero.
-    """
-    decided = decided or {}
-    by_name = {result.check: result for result in results}
+
+def _sum(
+    checks: Iterable[Check], results: Mapping[str, CheckResult], decided: Mapping[str, float]
+) -> Score:
+    """A check without a result counts as not graded: a missing record is never a zero."""
     earned: float = 0
     gradable = total = 0
-    if exercise is None:
-        checks = lab.checks
-    else:
-        checks = next((one.checks for one in lab.exercises if one.id == exercise), ())
     for check in checks:
         total += check.points
         if check.name in decided:
             gradable += check.points
             earned += decided[check.name]
             continue
-        result = by_name.get(check.name)
+        result = results.get(check.name)
         if result is None or result.outcome is Outcome.NOT_GRADED:
             continue
         gradable += check.points

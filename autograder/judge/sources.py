@@ -15,6 +15,12 @@ from autograder.sandbox.stacks import is_parsed
 Path = tuple[str, ...]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+# Nodes that tell nothing: how a name is used, and which operator it is.
+_EMPTY = frozenset(
+    kind
+    for base in (ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop)
+    for kind in base.__subclasses__()
+)
 _LOOKUPS = frozenset(("attrgetter", "methodcaller", "__getattribute__", "__getattr__"))
 _REGISTERING = frozenset(
     ("register_buffer", "register_parameter", "register_module", "add_module", "setattr")
@@ -126,14 +132,20 @@ class Source:
         waiting: list[tuple[ast.AST, Scope, bool]] = [(tree, self.top, True)]
         while waiting:
             node, scope, runs = waiting.pop()
-            # Bindings come before what is done with them: an alias is resolved only at the end.
-            waiting += reversed(list(self._parts(node, scope, runs)))
+            if type(node) is ast.Constant:
+                if isinstance(node.value, str) and node.value.isidentifier():
+                    self.strings.append((node.lineno, node.value))
+            elif type(node) not in _EMPTY:
+                # Bindings come before what is done with them: aliases are resolved only at the end.
+                waiting += reversed(list(self._parts(node, scope, runs)))
 
     def _parts(
         self, node: ast.AST, scope: Scope, runs: bool
     ) -> Iterator[tuple[ast.AST, Scope, bool]]:
         """Take in one node; yields what is in it, and in which scope."""
-        if isinstance(node, (*_FUNCTIONS, ast.Lambda)):
+        if isinstance(node, (ast.Attribute, ast.Name, ast.Call, ast.Subscript)):
+            yield from self._expression(node, scope, runs)
+        elif isinstance(node, (*_FUNCTIONS, ast.Lambda)):
             yield from self._function(node, scope, runs)
         elif isinstance(node, ast.ClassDef):
             scope.bind(node.name)
@@ -150,11 +162,6 @@ class Source:
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             kind = type(node).__name__.lower()
             scope.outer.update(dict.fromkeys(node.names, kind))
-        elif isinstance(node, (ast.Attribute, ast.Name, ast.Call, ast.Subscript)):
-            yield from self._expression(node, scope, runs)
-        elif isinstance(node, ast.Constant):
-            if isinstance(node.value, str) and node.value.isidentifier():
-                self.strings.append((node.lineno, node.value))
         elif isinstance(node, ast.If) and scope is self.top and self._is_main(node.test):
             # Nothing of it runs in a module that is imported.
             yield from ((part, scope, runs) for part in node.orelse)
@@ -185,11 +192,12 @@ class Source:
             while outer.kind == "comprehension" and outer.parent is not None:
                 outer = outer.parent
             outer.bind(node.target.id)
-        for name_of, value in ast.iter_fields(node):
-            passive = name_of == "annotation"
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, ast.AST):
-                    yield part, scope, runs and not passive
+        for name_of in node._fields:
+            value, active = getattr(node, name_of, None), runs and name_of != "annotation"
+            if isinstance(value, list):
+                yield from ((part, scope, active) for part in value if isinstance(part, ast.AST))
+            elif isinstance(value, ast.AST):
+                yield value, scope, active
 
     def _function(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope, runs: bool
@@ -243,7 +251,8 @@ class Source:
             if stored and isinstance(node, ast.Name):
                 scope.bind(node.id)
             else:
-                self.chains.append(replace(chain, stored=stored))
+                chain.stored = stored
+                self.chains.append(chain)
             if stored and isinstance(node, ast.Attribute):
                 self.attributes.setdefault(node.attr, node.lineno)
             yield from ((part, scope, runs) for part in rest)
