@@ -278,7 +278,8 @@ def _of_hidden(outcome: Outcome, message: Message | None) -> Message | None:
     if outcome is Outcome.PASSED:
         return None
     if outcome is not Outcome.NOT_GRADED:
-        return Message("check.hidden")
+        slow = outcome is Outcome.TIMED_OUT
+        return Message("check.hidden_slow" if slow else "check.hidden")
     key = message.key if message is not None else ""
     if key in ("check.not_counted", "check.hidden_not_counted"):
         return Message("check.hidden_not_counted")

@@ -198,7 +198,8 @@ def test_reports_say_nothing_about_hidden_cases(run: Run) -> None:
     """A hidden failure shows no numbers, no prints, no lines."""
     found = [r for h in run.record["hand_ins"] for r in h["results"] if r["hidden"]]
     for result in found:
-        assert result["message"] == {"key": "check.hidden", "values": {}}
+        assert result["message"]["key"] in ("check.hidden", "check.hidden_slow")
+        assert result["message"]["values"] == {}
         assert (result["prints"], result["frames"], result["case"]) == ("", [], "")
 
 

@@ -225,14 +225,14 @@ def test_an_error_shows_its_frames_on_a_public_case_and_nothing_on_a_hidden_one(
     )
     lost = WorkerLost("canary")
     late = WorkerLost("2", timed_out=True)
-    for end, outcome in (
-        (error, Outcome.FAILED), (mismatch, Outcome.FAILED),
-        (lost, Outcome.CRASHED), (late, Outcome.TIMED_OUT),
+    for end, outcome, key in (
+        (error, Outcome.FAILED, "check.hidden"), (mismatch, Outcome.FAILED, "check.hidden"),
+        (lost, Outcome.CRASHED, "check.hidden"), (late, Outcome.TIMED_OUT, "check.hidden_slow"),
     ):  # fmt: skip
         run = Run().check("first", raising(end), cases=(HIDDEN,))
         run.worker.prints = ["", "canary was printed"]
         hidden = run.run()["first"]
-        assert hidden == CheckResult("first", outcome, Message("check.hidden"), hidden=True)
+        assert hidden == CheckResult("first", outcome, Message(key), hidden=True)
     public = Run().check("first", raising(error)).run()["first"]
     assert public.frames == error.frames and not public.hidden and "canary" in said(public)
 
