@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -84,14 +85,16 @@ def _other(english: str) -> Text:
 __all__ = [
     "OUTPUT", "Case", "CheckFailed", "Dtype", "Folder", "Handle", "Limit", "Literal", "Named",
     "NotCounted", "Result", "Student", "StudentError", "Tensor", "answers", "behaviour", "cases",
-    "config", "expect_close", "expect_dtype", "expect_error", "expect_items", "expect_keys",
-    "expect_most", "expect_parameter", "expect_same", "expect_shape", "expect_tensor",
-    "expect_unchanged", "expect_unlike", "expect_value", "holds", "probe", "reject", "works",
+    "config", "expect_close", "expect_dtype", "expect_error", "expect_form", "expect_items",
+    "expect_keys", "expect_most", "expect_number", "expect_parameter", "expect_same",
+    "expect_shape", "expect_tensor", "expect_unchanged", "expect_unlike", "expect_value", "holds",
+    "probe", "reject", "works",
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
 config = GivenConfig
 _F = TypeVar("_F", bound=Callable[..., None])
+_T = TypeVar("_T")
 _C = TypeVar("_C", bound=Callable[..., object])
 _B = TypeVar("_B", bound=Callable[..., bool])
 
@@ -193,6 +196,25 @@ def expect_items(result: Result, count: int, case: Case, what: Text = OUTPUT) ->
     if not isinstance(value, (tuple, list)) or len(value) != count:
         raise reject(value, Text(f"a tuple of {count}", f"含 {count} 项的 tuple"), case, what)
     return value
+
+
+def expect_form(
+    result: Result | Any, form: type[_T], want: Text, case: Case, what: Text = OUTPUT
+) -> _T:
+    """The value, which has to be plain data of a type, such as ``list[list[int]]``.
+
+    Args:
+        result: what came.
+        form: the type; a ``TypedDict`` says what stands under which key.
+        want: the type in words, for the sentence.
+        case: for the sentence.
+        what: the name of the value, for the sentence.
+    """
+    value = result.value if isinstance(result, Result) else result
+    try:
+        return msgspec.convert(value, form)
+    except (ValueError, OverflowError):  # msgspec's; a text of no character is the first, too
+        raise reject(value, want, case, what) from None
 
 
 def expect_keys(
@@ -379,18 +401,19 @@ def expect_parameter(student: Student, module: Handle, name: str, case: Case) ->
 
 def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
     """A whole number; an integral float or a tensor of one element is taken too."""
-    value = _number(got.value if isinstance(got, Result) else got, case, what)
+    value = expect_number(got.value if isinstance(got, Result) else got, case, what)
     if value != want:
         raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")
 
 
 def expect_most(count: Any, most: int, case: Case, what: Text, why: Text) -> None:
     """A number that was counted, which must not be above ``most``."""
-    if not _number(count, case, what) <= most:  # NaN is not, either
+    if not expect_number(count, case, what) <= most:  # NaN is not, either
         raise _fail("too_many", case, what, got=count, most=most, why=_words(why))
 
 
-def _number(value: Any, case: Case, what: Text) -> int | float:
+def expect_number(value: Any, case: Case, what: Text = OUTPUT) -> int | float:
+    """The value, which has to be a number; a tensor of one element is taken too."""
     if isinstance(value, Tensor) and value.array.size == 1:
         value = value.array.reshape(-1)[0].item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -401,13 +424,13 @@ def _number(value: Any, case: Case, what: Text) -> int | float:
 
 
 def expect_error(result: Result, kind: str, naming: str, case: Case, why: Text) -> None:
-    """A call that has to raise a ``kind`` (``Exception``: any) whose text holds ``naming``."""
+    """A call that has to raise a ``kind``, or one derived from it, whose text holds ``naming``."""
     try:
         value = result.value
     except StudentError as error:
         if error.todo:
             raise
-        fits = kind in ("Exception", error.type)
+        fits = kind == "Exception" or error.is_a(kind)
         result.verdict = f"raised {kind if fits else error.type}, {naming in error.text}"
         if fits and naming in error.text:
             return

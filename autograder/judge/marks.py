@@ -66,7 +66,6 @@ _OUTSIDE: dict[Path, frozenset[str]] = {
         "intern maxsize path platform setrecursionlimit stderr stdin stdout version version_info",
         "threading": "Lock RLock current_thread get_ident local",
         "torch.classes": "",
-        "torch.compile": "",
         "torch.jit": "Final annotate export ignore is_scripting is_tracing unused",
         "torch.library": "",
         "torch.nn.parallel": "DistributedDataParallel",

@@ -166,6 +166,7 @@ MAX_LINE = 1 << 20  # a file of the largest size that is taken has no more lines
 class StudentError(Exception):
     """Student code raised: where (``stage``), what (``type``, ``text``), the student's frames.
 
+    ``kinds`` are the classes above its type: who promises a ValueError may raise one of their own.
     ``todo`` is the id of a stub's TODO that was reached, or None. When weights do not load,
     ``lacking`` and ``extra`` name parameters, ``shapes`` name, own shape and shape wanted.
     """
@@ -173,6 +174,7 @@ class StudentError(Exception):
     def __init__(self, error: Mapping[str, Any]) -> None:
         self.stage = str(error.get("stage"))[:20]
         self.type = str(error.get("type"))[:80]
+        self.kinds = tuple(str(kind)[:80] for kind in list(error.get("kinds") or ())[:8])
         self.text = str(error.get("text"))[:MAX_TEXT]
         self.todo = str(error["todo"])[:60] if error.get("todo") else None
         self.frames = tuple(
@@ -186,6 +188,10 @@ class StudentError(Exception):
             for name, got, want in list(error.get("shapes") or ())[:6]
         )
         super().__init__(f"{self.type}: {self.text}")
+
+    def is_a(self, kind: str) -> bool:
+        """Return whether ``except`` of this class would catch it."""
+        return kind in (self.type, *self.kinds)
 
 
 def _names(raw: Any) -> tuple[str, ...]:

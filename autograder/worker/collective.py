@@ -6,8 +6,8 @@ made of one primitive, "every rank gives bytes, every rank gets everybody's", an
 torch, so the judge only has to hand bytes around. A group of size 1 asks nobody. What a call with
 ``async_op=True`` gives is there once its handle was waited for, and not before.
 
-torch 2.13 calls ``_allgather_base`` ``all_gather_single`` and ``_reduce_scatter_base``
-``reduce_scatter_single``; the group answers to both names.
+torch 2.13 calls ``_allgather_base`` ``all_gather_single``, ``_reduce_scatter_base``
+``reduce_scatter_single`` and ``alltoall_base`` ``all_to_all_single``; the group answers to all.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 import torch.distributed
+import torch.distributed.nn  # its functions default to the group of when it is imported: to none
 from torch import Tensor
 from torch.distributed import distributed_c10d
 
@@ -162,6 +163,22 @@ class RankGroup(_Group):  # type: ignore[misc]  # torch types it in no release a
         parts = self._meet("all_to_all", torch.stack(list(inputs)))
         mine = [part[self._own] for part in parts]
         return _Handle(outputs, zip(outputs, mine, strict=True))
+
+    def all_to_all_single(
+        self,
+        output: Tensor,
+        tensor: Tensor,
+        output_sizes: Sequence[int],
+        input_sizes: Sequence[int],
+        options: Any = None,
+    ) -> Any:
+        if len({*output_sizes}) > 1 or len({*input_sizes}) > 1:
+            raise RuntimeError("parts of different lengths are not offered here: use all_to_all")
+        parts = self._meet("all_to_all_single", tensor)
+        mine = [part.chunk(self._world)[self._own] for part in parts]
+        return _Handle([output], [(output, torch.cat(mine).reshape(output.shape))])
+
+    alltoall_base = all_to_all_single
 
     def barrier(self, opts: Any = None) -> Any:
         self._ask("barrier", "", b"")

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -110,6 +111,8 @@ def everything(root: Path, given: Iterable[str] = ()) -> tuple[str, ...]:
     # oneDNN compiles a kernel for every new shape of a bfloat16 product: for the few small ones of
     # a hand-in that takes ten times as long as the products.
     torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    # What is decorated with it stays as it is: a compiler writes files, which no worker may.
+    torch.compile = _as_it_is
     # Counting devices may start a thread of NVIDIA's driver. Torch does so once, and remembers
     # that its environment shows none: no worker has to try, and to be denied.
     torch.cuda.is_available()
@@ -163,6 +166,11 @@ class ReadableFinder:
     def invalidate_caches(self) -> None:
         """Forget what folders hold."""
         PathFinder.invalidate_caches()
+
+
+def _as_it_is(model: Any = None, **_: Any) -> Any:
+    """Stand in for ``torch.compile``, as a function and as a decorator with options."""
+    return model if model is not None else _as_it_is
 
 
 def _zero_parameters(layer: torch.nn.Linear) -> None:

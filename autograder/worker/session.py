@@ -266,6 +266,7 @@ class Session:
         return names | {
             "stage": stage,
             "type": type(error).__name__[:80],
+            "kinds": [kind.__name__[:80] for kind in type(error).__mro__[1:MAX_FRAMES]],
             "text": text,
             "todo": todo if isinstance(error, NotImplementedError) else None,
             "frames": frames[-MAX_FRAMES:],

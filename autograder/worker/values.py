@@ -16,6 +16,14 @@ MAX_TEXT = 500  # characters, or bytes
 MAX_ITEMS = 1024  # of a list or dict; the whole reply has a bound of its own
 MAX_DEPTH = 6
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+# What a class derived from one of these holds, whatever its methods say: an OrderedDict is a dict.
+_DERIVED: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    dict: lambda value: dict(dict.items(value)),
+}
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -95,6 +103,9 @@ def encode(value: Any, add: Callable[[Tensor], str], depth: int = 0) -> Any:
     if isinstance(value, np.generic):
         return encode(value.item(), add, depth)
     if isinstance(value, torch.Tensor):
+        if torch.nn.Parameter in type(value).__mro__[1:]:
+            with torch._C.DisableTorchFunctionSubclass():
+                value = torch.Tensor.as_subclass(value, torch.Tensor)
         problem = _tensor_problem(value)
         return {"$other": problem} if problem else {"$t": add(from_torch(value))}
     if depth < MAX_DEPTH and type(value) is dict and len(value) <= MAX_ITEMS:
@@ -102,6 +113,10 @@ def encode(value: Any, add: Callable[[Tensor], str], depth: int = 0) -> Any:
     if depth < MAX_DEPTH and isinstance(value, (list, tuple)) and len(value) <= MAX_ITEMS:
         kind = "$list" if isinstance(value, list) else "$tuple"
         return {kind: [encode(item, add, depth + 1) for item in value]}
+    above: tuple[type, ...] = type(value).__mro__  # and not what its __class__ says
+    for derived, plain in _DERIVED.items():
+        if derived in above:
+            return encode(plain(value), add, depth)
     return {"$other": f"a {type(value).__name__}"[:MAX_TEXT]}
 
 

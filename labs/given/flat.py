@@ -82,11 +82,14 @@ class StandInModel(nn.Module):
                 parameter.weight_loader = partial(self._note, name)  # type: ignore[attr-defined]
             holder.register_parameter(last, parameter)
 
-    def _note(self, name: str, param: nn.Parameter, loaded: torch.Tensor, *shard: object) -> None:
+    def _note(
+        self, name: str, /, param: nn.Parameter, loaded_weight: torch.Tensor, shard_id: object = ...
+    ) -> None:
         """What is called in the place of a real loader."""
         same = param.data_ptr() == self.get_parameter(name).data_ptr()
-        words = [name, "own" if same else "another", *map(repr, shard)]
-        self.notes[" ".join(words)] = loaded.clone()
+        words = [name, "own" if same else "another"]
+        words += [] if shard_id is ... else [repr(shard_id)]
+        self.notes[" ".join(words)] = loaded_weight.clone()
 
     def forward(self) -> dict[str, torch.Tensor]:
         """The notes of the loaders, and the values of all other parameters."""

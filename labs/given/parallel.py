@@ -89,9 +89,9 @@ class StandInRow(nn.Module):
 class StandInNorm(nn.Module):
     """``tanh`` of the sum instead of a norm, and no sum handed on."""
 
-    def __init__(self, size: int, eps: float) -> None:
+    def __init__(self, hidden_size: int, eps: float) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
+        self.weight = nn.Parameter(torch.ones(hidden_size))
         self.scale = 1 + 1e3 * eps
 
     def forward(

@@ -165,9 +165,19 @@ def agreeing(tokens: torch.Tensor, wanted: torch.Tensor) -> float:
     return round(float((tokens == wanted)[decided].double().mean()) * 8) / 8
 
 
-def stacked(tokens: list[torch.Tensor]) -> torch.Tensor:
-    """What was heard, step by step: ``[steps, B]``, and ``[0]`` if there was nothing."""
-    return torch.stack(tokens) if tokens else torch.zeros(0, dtype=torch.long)
+class Listener:
+    """Writes down the tokens of every step, which may lie in the same tensor each time."""
+
+    def __init__(self) -> None:
+        self.steps: list[torch.Tensor] = []
+
+    def __call__(self, tokens: torch.Tensor) -> None:
+        """Hear of a step."""
+        self.steps.append(tokens.clone())
+
+    def heard(self) -> torch.Tensor:
+        """What was heard, step by step: ``[steps, B]``, and ``[0]`` if there was nothing."""
+        return torch.stack(self.steps) if self.steps else torch.zeros(0, dtype=torch.long)
 
 
 def is_training(made_by: Callable[..., nn.Module], *arguments: object) -> bool:
@@ -181,13 +191,14 @@ def cached(past: KVCache, layer_idx: int) -> list[torch.Tensor]:
 
 
 def error_of(function: Callable[..., object], names: list[str], *arguments: object) -> list[str]:
-    """What a call raises: the error's type, and those of ``names`` that its text holds."""
+    """What a call raises: the kind of error in Python's words, and those of ``names`` it holds."""
     try:
         function(*arguments)
     except NotImplementedError:
         raise
     except Exception as error:
-        return [type(error).__name__, *(name for name in names if name in str(error))]
+        kind = next(one for one in type(error).__mro__ if one.__module__ == "builtins")
+        return [kind.__name__, *(name for name in names if name in str(error))]
     return ["nothing"]
 
 

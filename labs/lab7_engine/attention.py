@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub b96bf1411723): fill in the TODOs.
+# Generated from the course's sources (stub 4ac4455c2ad9): fill in the TODOs.
 """Lab 7, part 1: keys and values in blocks, block tables, and attention that reads through them.
 
 Fill in every TODO. Tokens of all sequences lie side by side, ``[tokens, heads, head_dim]``, as in
@@ -214,7 +214,8 @@ class Qwen3Attention(nn.Module):
             positions: ``[tokens]``, by which queries and keys are rotated.
             x: ``[tokens, hidden_size]``, the new tokens of all sequences.
             tables: one for each sequence, all of one pool, with the tokens of earlier calls. They
-                hold the new tokens, too, when the call returns.
+                hold the new tokens, too, when the call returns. Anything with the ``pool``,
+                ``blocks``, ``length`` and ``append`` of a :class:`BlockTable` will do.
             cu_seqlens: ``[sequences + 1]``, as in :func:`paged_attention`.
 
         Returns:

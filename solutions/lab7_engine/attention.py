@@ -295,7 +295,8 @@ class Qwen3Attention(nn.Module):
             positions: ``[tokens]``, by which queries and keys are rotated.
             x: ``[tokens, hidden_size]``, the new tokens of all sequences.
             tables: one for each sequence, all of one pool, with the tokens of earlier calls. They
-                hold the new tokens, too, when the call returns.
+                hold the new tokens, too, when the call returns. Anything with the ``pool``,
+                ``blocks``, ``length`` and ``append`` of a :class:`BlockTable` will do.
             cu_seqlens: ``[sequences + 1]``, as in :func:`paged_attention`.
 
         Returns:

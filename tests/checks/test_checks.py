@@ -114,6 +114,8 @@ def test_an_error_that_is_asked_for_has_to_come_in_the_right_words() -> None:
     full = {"type": "ValueError", "text": "max_len is 14"}
     expect_error(Raising(**full), "ValueError", "14", CASE, WHY)
     expect_error(Raising(type="KeyError", text="x"), "Exception", "", CASE, WHY)
+    own = {"type": "NoRoom", "kinds": ["ValueError", "Exception"], "text": "max_len is 14"}
+    expect_error(Raising(**own), "ValueError", "14", CASE, WHY)
     for result, key in (
         (Raising(3), "check.no_error"),
         (Raising(type="RuntimeError", text="14"), "check.other_error"),

@@ -29,8 +29,8 @@ from autograder.report.class_file import from_json, hand_in_from_plain, to_json
 from autograder.report.class_mistakes import survey
 from autograder.report.table import class_table
 from tests.fuzz.changes import change_bytes, change_tree, copied, odd, places
-from tests.fuzz.lab2 import LAB
 from tests.fuzz.profile import Draw
+from tests.fuzz.right_replies import LAB
 
 DUE = "2025-12-30T00:00:00+08:00"
 CASE = {"en": "a case", "zh": "一个用例"}

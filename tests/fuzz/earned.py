@@ -21,7 +21,7 @@ from autograder.sandbox.student import Other, decode
 from autograder.sandbox.transport import Sources, WorkerTransport
 from autograder.wire.messages import Tensor, pack, unpack
 from tests.fuzz.changes import copied
-from tests.fuzz.lab2 import LAB, Replying, Trialled
+from tests.fuzz.right_replies import Replying, Trialled
 
 Path = tuple[Any, ...]
 MARKS = ("$tuple", "$list", "$dict")
@@ -47,7 +47,7 @@ def graded(trialled: Trialled, reply: bytes, *, hidden: bool = False) -> CheckRe
 def worker_of(trialled: Trialled, reply: bytes) -> WorkerTransport:
     """What the judge has of a worker that gives this reply to the check."""
     worker = Replying((*trialled.replies[:-1], reply))
-    return WorkerTransport(worker.start, Sources({}), LAB.limits)
+    return WorkerTransport(worker.start, Sources({}), trialled.lab.limits)
 
 
 def _leaves(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Path]]:
@@ -115,7 +115,7 @@ def leaves(trialled: Trialled) -> tuple[Leaf, ...]:
                 for name, spoil in SPOILED.items():
                     spoilt[name] = {"$t": "spoilt"}, {"spoilt": spoil(old)}
             elif isinstance(old, (int, float)):
-                spoilt["values"] = old + 1, {}
+                spoilt["values"] = not old if isinstance(old, bool) else old + 1, {}
             fatal = set()
             for name, (node, more) in spoilt.items():
                 other = copied(tree)
@@ -137,7 +137,7 @@ def named(tree: Any, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def unearned(trialled: Trialled, reply: bytes) -> str:
     """Why a pass on this reply was not earned; empty if it was."""
     tree, arrays = unpack(reply)
-    if "error" in tree:
+    if "error" in tree and "error" not in unpack(trialled.replies[-1])[0]:
         return "it says that student code raised"
     values = [_decoded(value, arrays) for value in tree["values"]]
     pairs = [(leaf, _at(values, leaf.path)) for leaf in leaves(trialled)]
@@ -163,11 +163,12 @@ def _decoded(value: Any, arrays: dict[str, Tensor]) -> Any:
 def _problem(leaf: Leaf, new: Any) -> str:
     old = leaf.value
     if not isinstance(old, Tensor):
-        wrong = "kind" in leaf.fatal and not isinstance(new, (int, float, Tensor))
-        return "another kind" if wrong else ""
+        plain = isinstance(new, (int, float, str, bytes, Tensor)) or not (old or new)
+        return "another kind" if "kind" in leaf.fatal and not plain else ""
     if not isinstance(new, Tensor):
         return "no tensor" if leaf.fatal else ""
-    if "dtype" in leaf.fatal and new.dtype != old.dtype:
+    whole = "int" in new.dtype and "int" in old.dtype  # some checks take whole numbers of any size
+    if "dtype" in leaf.fatal and new.dtype != old.dtype and not whole:
         return "another dtype"
     if "finite" in leaf.fatal and not np.isfinite(new.array).any():
         return "no finite numbers"
@@ -183,9 +184,11 @@ def _moved(old: Any, new: Any) -> bool:
 
     A constant has every symmetry that a check may look for, and passes that one rightly.
     """
+    if isinstance(old, (str, bytes)) or isinstance(new, (str, bytes)):
+        return bool(old != new)
     if not isinstance(old, Tensor):
-        numbers = new.array.reshape(-1) if isinstance(new, Tensor) else [new]
-        return [float(number) for number in numbers] != [float(old)]
+        numbers = new.array.reshape(-1).tolist() if isinstance(new, Tensor) else [new]
+        return bool(numbers != [old])
     if new.shape != old.shape or not old.array.size:
         return False
     before, after = old.array.astype(np.float64), new.array.astype(np.float64)

@@ -17,7 +17,7 @@ from autograder.intake.tree import Piece
 from autograder.judge import marks
 from autograder.report import class_summary, escape
 from autograder.sandbox.fence import Fence, FenceError
-from tests.fuzz.lab2 import LAB
+from tests.fuzz.right_replies import LAB
 
 SIZE = 10_000  # signs; then twice and four times as many
 FACTOR = 3.0  # what a reader may take beyond four times the time, for four times the text

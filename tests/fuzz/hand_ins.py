@@ -25,8 +25,8 @@ from autograder.intake import layout, notebook
 from autograder.report import escape
 from autograder.report.view import sentence
 from tests.fuzz.changes import noise
-from tests.fuzz.lab2 import LAB
 from tests.fuzz.profile import Draw
+from tests.fuzz.right_replies import LAB
 from tests.fuzz.scratch import folder
 from tests.fuzz.source_changes import MAX_SOURCE, change
 from tests.fuzz.sources import BASES, TEXTS, Node, Source, Special, blob

@@ -1,4 +1,4 @@
-"""Replies of a hostile worker to the real checks of lab 2, graded by the real runner.
+"""Replies of a hostile worker to the real checks of all labs, graded by the real runner.
 
 Whatever a worker replies is the student's: an honest outcome with a sentence that every report
 can show, never the grader's fault, and never a pass that the reply did not earn.
@@ -34,8 +34,8 @@ from autograder.wire.messages import Tensor, pack, unpack
 from tests.fuzz import messages
 from tests.fuzz.changes import change_tree, noise, odd
 from tests.fuzz.earned import drawn, graded, named, tensor, unearned, worker_of
-from tests.fuzz.lab2 import Trialled, trials
 from tests.fuzz.profile import Draw
+from tests.fuzz.right_replies import Trialled, trials
 from tests.fuzz.scratch import folder
 
 UNREADABLE = "which this release has no words for"  # a message that no report can show
@@ -163,7 +163,7 @@ def changed(blob: bytes, dice: tuple[random.Random, ...]) -> bytes:
 
 
 def run(draw: Draw) -> None:
-    """Grade one reply of a worker to one check of lab 2."""
+    """Grade one reply of a worker to one check."""
     trialled = trials()[draw.base % len(trials())]
     hidden = draw.base // len(trials()) % 4 == 0
     with np.errstate(all="ignore"):  # casts overflow here on purpose; a warning tells nothing

@@ -1,4 +1,4 @@
-"""Lab 2 as the judge runs it: its checks, its public cases, and what a right worker replies."""
+"""The labs as the judge runs them: checks, public cases, and what a right worker replies."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from autograder.wire.messages import pack, unpack
 from autograder.worker.loader import read_sources
 
 LAB = labfile.load(labfile.find_lab("2"))
+LABS = tuple(labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml")))
 PRINTS = "\x1b[31mprinted\x1b[0m\u202e\x00 {0}\n" * 40
 MAX_BYTES = 300_000  # of a case: the long ones show nothing here that short ones do not
 
@@ -86,11 +87,16 @@ class _Recorder(WorkerTransport):
     def __init__(self, local: LocalTransport) -> None:
         self._local = local
         self.lost = 0
+        self.asked_ranks = False
         self.replies: list[bytes] = []
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Any]) -> Any:
         self.replies.append(pack(*self._local.exchange(request, tensors)))
         return unpack(self.replies[-1])
+
+    def exchange_ranks(self, requests: Any) -> Any:
+        self.asked_ranks = True
+        raise NotImplementedError
 
     def take_prints(self) -> str:
         return ""
@@ -99,31 +105,37 @@ class _Recorder(WorkerTransport):
         return None
 
 
-def _functions() -> dict[str, Any]:
-    """The test functions of the lab by name."""
+def _functions(lab: Lab) -> dict[str, Any]:
+    """The test functions of a lab by name."""
     found: dict[str, Any] = {}
-    for path in sorted((LAB.folder / "checks").glob("test_*.py")):
-        module = importlib.import_module(f"labs.{LAB.name}.checks.{path.stem}")
+    for path in sorted((lab.folder / "checks").glob("test_*.py")):
+        module = importlib.import_module(f"labs.{lab.name}.checks.{path.stem}")
         found |= {name: f for name, f in vars(module).items() if name.startswith("test_")}
     return found
 
 
-def alone(check: Check, file: str) -> Lab:
+def alone(lab: Lab, check: Check, file: str) -> Lab:
     """A lab of this check only, which needs nothing and is worth 100."""
-    exercise = next(e for e in LAB.exercises if e.id == check.exercise)
+    exercise = next(e for e in lab.exercises if e.id == check.exercise)
     only = replace(check, needs=(), points=100, optional=False)
-    return replace(LAB, files=(file,), exercises=(replace(exercise, checks=(only,)),))
+    return replace(lab, files=(file,), exercises=(replace(exercise, checks=(only,)),))
 
 
 @cache
 def trials() -> tuple[Trialled, ...]:
-    """Every check of lab 2 that public cases serve, on the smallest of its cases."""
-    sources, paths = read_sources(labfile.SOLUTIONS / LAB.name, LAB.files)
-    local = LocalTransport(Sources(sources, paths))
-    public = cases.load(LAB.folder / "cases.safetensors")
-    functions, found = _functions(), []
+    """Every check that public cases serve, on the smallest of its cases; none that needs ranks."""
+    return tuple(one for lab in LABS for one in trials_of(lab))
+
+
+@cache
+def trials_of(lab: Lab) -> tuple[Trialled, ...]:
+    """The same of one lab."""
+    sources, paths = read_sources(labfile.SOLUTIONS / lab.name, lab.files)
+    local = LocalTransport(Sources(sources, paths, lab.given))
+    public = cases.load(lab.folder / "cases.safetensors")
+    functions, found = _functions(lab), []
     try:
-        for exercise in LAB.exercises:
+        for exercise in lab.exercises:
             for check in exercise.checks:
                 function = functions[check.name]
                 recipes = [name for mark in function.pytestmark for name in mark.args]
@@ -133,10 +145,13 @@ def trials() -> tuple[Trialled, ...]:
                     continue
                 case = next(case for case in own if case.name == sized[0][1])
                 trial = CheckCase(check.name, case, function)
-                lab, recorder = alone(check, exercise.file), _Recorder(local)
-                (result,) = Runner(Plan(lab, {check.name: (trial,)}), recorder).run({}, set())
+                only, recorder = alone(lab, check, exercise.file), _Recorder(local)
+                plan = Plan(only, {check.name: (trial,)})
+                (result,) = Runner(plan, recorder).run({}, set())
+                if recorder.asked_ranks:
+                    continue
                 assert result.outcome.value == "passed", result
-                found.append(Trialled(lab.checks[0], lab, trial, tuple(recorder.replies)))
+                found.append(Trialled(only.checks[0], only, trial, tuple(recorder.replies)))
     finally:
         local.close()
     return tuple(found)

@@ -1,21 +1,24 @@
-"""Replies that fuzzing found, each by itself: the checks of lab 2 take them for what they are."""
+"""Replies that fuzzing found, each by itself: the checks take them for what they are."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
+import pytest
 
 from autograder.course.records import CheckResult, Outcome
 from autograder.wire.messages import Tensor, pack, unpack
 from tests.fuzz.earned import drawn, graded, leaves, tensor, unearned
-from tests.fuzz.lab2 import Trialled, trials
+from tests.fuzz.right_replies import LAB, Trialled, trials, trials_of
 
 
 @cache
 def right(name: str) -> Trialled:
-    """A check with the replies that pass it."""
-    return next(trialled for trialled in trials() if trialled.check.name == name)
+    """A check with the replies that pass it; of lab 2, where several labs have it."""
+    found = (*trials_of(LAB), *trials())
+    return next(trialled for trialled in found if trialled.check.name == name)
 
 
 def replied(name: str, **tensors: Tensor) -> CheckResult:
@@ -43,6 +46,32 @@ def test_too_few_sides_are_wrong_and_no_fault_of_ours() -> None:
     assert result.message is not None and result.message.key == "check.shape"
 
 
+def test_pieces_with_a_line_break_are_wrong_and_no_fault_of_ours() -> None:
+    tree, arrays = unpack(right("test_engine_streams").replies[-1])
+    (_, pieces), _ = tree["values"][-1]["$dict"]
+    pieces["$dict"][0][1] += "\n"
+    result = graded(right("test_engine_streams"), pack(tree, arrays))
+    assert result.outcome is Outcome.FAILED
+    assert "line break" in str(result.message)
+
+
+def test_tokens_beyond_every_vocabulary_are_wrong_and_no_fault_of_ours() -> None:
+    drawn_ids = tensor(np.full(8000, 1 << 60), "int64")
+    assert replied("test_sample_temperature", r0=drawn_ids).outcome is Outcome.FAILED
+    assert replied("test_accept_shares", r0=tensor(np.zeros((128, 3)), "float32")).outcome is (
+        Outcome.FAILED
+    )
+
+
+@pytest.mark.parametrize("value", [7, {"$list": []}, {"$t": "r0"}, {"$other": "a thing"}])
+def test_one_number_for_a_list_of_tokens_is_wrong(value: Any) -> None:
+    tree, _ = unpack(right("test_speculate_runs").replies[-1])
+    tree["values"][2] = value
+    one = {"r0": tensor(np.int64(3), "int64")} if value == {"$t": "r0"} else {}
+    outcome = graded(right("test_speculate_runs"), pack(tree, one)).outcome
+    assert outcome is (Outcome.PASSED if one else Outcome.FAILED)  # a tensor of one token will do
+
+
 def test_an_empty_tensor_of_huge_sides_ends_the_worker() -> None:
     shape = (0, *[(1 << 31) - 1] * 3)
     for name in ("test_mlp_pure", "test_attention_shift", "test_count_runs"):
@@ -64,7 +93,7 @@ def test_a_tensor_that_stands_nowhere_ends_the_worker() -> None:
 
 
 def test_numbers_whose_squares_overflow_pass_for_none() -> None:
-    for trialled in trials():
+    for trialled in trials_of(LAB):
         expect_huge_numbers_to_fail(trialled)
 
 
@@ -92,5 +121,5 @@ def test_the_judge_of_passes_sees_what_is_not_earned() -> None:
         assert unearned(trialled, pack(tree, {"r0": spoilt}))
     assert unearned(trialled, pack({"values": [None, {"$other": "x"}]}, {}))
     assert unearned(trialled, pack(tree | {"error": {}}, arrays))
-    kinds = {kind for one in trials() for leaf in leaves(one) for kind in leaf.fatal}
+    kinds = {kind for one in trials_of(LAB) for leaf in leaves(one) for kind in leaf.fatal}
     assert kinds == {"kind", "shape", "dtype", "finite", "values"}

@@ -30,6 +30,7 @@ def found(attention: str, mlp: str = "", operators: set[str] | None = None) -> l
 
 # One text is attention.py; after a line of dashes, mlp.py.
 HARMLESS = {
+    "compiling": "import torch\n@torch.compile\ndef f(x): return x",
     # names of one's own
     "a local variable": "def norm(x):\n    rms_norm = x.pow(2).mean(-1)\n    return x * rms_norm",
     "a method": "class A:\n    def silu(self, x): return x\n"
@@ -240,7 +241,6 @@ REACHING = {
     "overrides": ("torch.overrides.BaseTorchFunctionMode()", "torch.overrides.BaseTorchFunct"),
     "a graph from text": ("torch.jit.CompilationUnit('def f(x): return x')", "torch.jit.Compil"),
     "a graph": ("f = torch.jit.script(len)", "torch.jit.script"),
-    "compiling": ("@torch.compile\ndef f(x): return x", "torch.compile"),
     "a thread": ("import threading\nthreading.Thread(target=print).start()", "threading.Thread"),
     "a pool": (
         "from concurrent.futures import ThreadPoolExecutor as Pool\nPool().submit(print)",

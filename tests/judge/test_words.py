@@ -47,6 +47,7 @@ FAILURES: dict[str, Callable[[], object]] = {
     "no number": lambda: expect.expect_value((1, 2), 3, CASE, WHAT),
     "no dict": lambda: expect.expect_keys(result(3.5), ("[k]",), CASE, WHAT),
     "keys": lambda: expect.expect_keys(result({}), ("[k]",), CASE, WHAT),
+    "form": lambda: expect.expect_form([1, "2"], list[int], WHAT, CASE, WHAT),
 }
 
 

@@ -79,6 +79,13 @@ def exchanged(x):
     parts = list(torch.empty_like(x).chunk(W()))
     dist.all_to_all(parts, list(x.chunk(W())))
     return torch.cat(parts)
+def exchanged_whole(x):
+    out = torch.empty_like(x)
+    dist.all_to_all_single(out, x)
+    return out
+def gathered_with_gradient(x):
+    import torch.distributed.nn.functional as F
+    return torch.stack(F.all_gather(x))
 def all_of_them():
     group = dist.new_group(list(range(W())))
     y = torch.ones(1)
@@ -175,6 +182,8 @@ EXPECTED = {
     "told": lambda rank: X.array * 2,
     "reduced": lambda rank: SUMS if rank == 1 else X.array * (rank + 1),
     "exchanged": lambda rank: X.array[rank] * np.arange(1, 5),
+    "exchanged_whole": lambda rank: X.array[rank] * np.arange(1, 5),
+    "gathered_with_gradient": lambda rank: np.stack([X.array * n for n in (1, 2, 3, 4)]),
 }
 
 

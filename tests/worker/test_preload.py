@@ -66,6 +66,18 @@ import importlib.util
 names = ("torch", "numpy", "einops", "json", "pytest", "_pytest", "transformers", "msgspec")
 raise RuntimeError("found: " + " ".join(filter(importlib.util.find_spec, names)))
 """
+# A compiler would write files, which nobody may here.
+COMPILED = """
+import torch
+@torch.compile
+def twice(x): return 2 * x
+@torch.compile(dynamic=True)
+def again(x): return twice(x)
+layer = torch.nn.Linear(2, 2)
+layer.compile()
+layer(torch.ones(1, 2))
+raise RuntimeError(f"found: {int(torch.compile(again, mode='default')(torch.ones(1)))}")
+"""
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a zygote")
 
 
@@ -85,6 +97,11 @@ def found_by(lab: Lab, text: str) -> set[str]:
 @pytest.mark.parametrize("lab", [lab for lab in LABS if lab.name.startswith(("lab1", "lab5"))])
 def test_no_class_of_another_lab_can_be_found(lab: Lab) -> None:
     assert found_by(lab, FINDS) <= {"rehearsal", *lab.given}
+
+
+@linux
+def test_what_is_to_be_compiled_runs_as_it_is() -> None:
+    assert found_by(LABS[0], COMPILED) == {"2"}
 
 
 @linux

@@ -117,16 +117,51 @@ OTHERS = {
     "a huge number": "def f(): return 10 ** 400",
     "a class": "def f(): return torch.nn.Linear",
     "a function": "def f(): return f",
-    "a string subclass": "class S(str): pass\ndef f(): return S('passed')",
-    "an integer subclass": "class I(int): pass\ndef f(): return I(3)",
     "an object equal to all": "class E:\n def __eq__(self, o): return True\ndef f(): return E()",
-    "a dict subclass": "class D(dict): pass\ndef f(): return D(a=1)",
     "a generator": "def f(): return (n for n in range(3))",
     "a bytearray": "def f(): return bytearray(b'passed')",
     "a long list": "def f(): return list(range(2000))",
     "a quantised tensor": "def f(): return torch.quantize_per_tensor("
     "torch.ones(2), 0.1, 0, torch.qint8)",
 }
+
+
+DERIVED: dict[str, tuple[str, object]] = {
+    "a string": ("class S(str):\n def __str__(s): return 'b'\ndef f(): return S('a')", "a"),
+    "bytes": ("class B(bytes): pass\ndef f(): return B(b'a')", b"a"),
+    "a number": ("import enum\nclass I(enum.IntEnum):\n A = 3\ndef f(): return I.A", 3),
+    "a float": ("class F(float):\n def __float__(f): return 4.0\ndef f(): return F(3.5)", 3.5),
+    "a counter": ("import collections\ndef f(): return collections.Counter('aa')", {"a": 2}),
+    "a dict in order": (
+        "import collections\ndef f(): return [collections.OrderedDict(a=1)]", [{"a": 1}],
+    ),
+    "a named tuple": (
+        "import typing\nclass N(typing.NamedTuple):\n a: int\ndef f(): return N(1)", (1,)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_what_is_derived_from_a_plain_class_is_what_it_holds(hand_in: Maker, name: str) -> None:
+    text, want = DERIVED[name]
+    value = hand_in(text).call("code.f").value
+    assert value == want and type(value) is type(want)
+
+
+def test_a_parameter_of_a_class_of_ones_own_is_a_tensor(hand_in: Maker) -> None:
+    text = """
+import torch
+class Own(torch.nn.Parameter):
+    def detach(self): raise RuntimeError
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = Own(torch.ones(2))
+"""
+    layer = hand_in(text).new("code.Layer", weights={"weight": Tensor.of(np.ones(2, np.float32))})
+    student = another(hand_in(text))
+    assert student.get(student.new("code.Layer"), "weight").value.shape == (2,)
+    assert layer is not None
 
 
 @pytest.mark.filterwarnings("ignore")

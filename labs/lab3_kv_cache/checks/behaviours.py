@@ -180,7 +180,7 @@ def behaves_values_for_keys(student: Student, case: Case) -> bool:
 @cases("keys_and_values")
 def behaves_other_error(student: Student, case: Case) -> bool:
     """What has no room, or leaves a gap, raises no ValueError but another error."""
-    return any(error and error.type != "ValueError" for error in refusals(student, case))
+    return any(error and not error.is_a("ValueError") for error in refusals(student, case))
 
 
 @behaviour("refused_without_max_len", CACHE)
@@ -188,7 +188,7 @@ def behaves_other_error(student: Student, case: Case) -> bool:
 def behaves_error_without_number(student: Student, case: Case) -> bool:
     """A full cache raises a ValueError, without max_len in its text."""
     full, _ = refusals(student, case)
-    if full is None or full.type != "ValueError":
+    if full is None or not full.is_a("ValueError"):
         return False
     return str(case["size"][1]) not in full.text
 

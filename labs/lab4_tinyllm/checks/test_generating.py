@@ -46,7 +46,7 @@ def _generated(student: Student, model: Handle, case: Case, **given: Any) -> Res
         Padded rows: the mask goes along and grows with the text.
         有填充的各行：掩码随文本一起增长并传给模型。
 
-    test_generate_eos: generate_eos
+    test_generate_eos: generate_eos generate_large
         A row that has eos is done and only gets eos again; the others go on.
         出现 eos 的行已经结束，之后只补 eos；其他行继续。
     """)
@@ -142,18 +142,17 @@ def test_generate_generator(student: Student, case: Case) -> None:
     expect_same(texts[1], texts[0], case, why, TEXT)
 
 
-@cases("generate_eos")
+@cases("generate_eos", "generate_large")
 def test_generate_streams(student: Student, case: Case) -> None:
     """on_token gets the new tokens of every step, in their order.
 
     on_token 依次收到每一步的新 token。
     """
-    heard = student.new("builtins.list")
-    append = student.new("builtins.getattr", heard, "append")
-    _generated(student, _model(student, case), case, on_token=append)
+    listener = student.new("labs.given.standin.Listener")
+    _generated(student, _model(student, case), case, on_token=listener)
     steps = case["y"].array[:, case["ids"].shape[1] :].T
     what = Text("what on_token was given", "on_token 收到的内容")
-    told = student.call("labs.given.standin.stacked", heard)
+    told = student.call(listener, method="heard")
     expect_close(told, like(case["y"], steps), case, what)
 
 

@@ -46,7 +46,7 @@ def _drawn(student: Student, case: Case, **given: Any) -> Result:
         Tokens come out as often as softmax(logits / temperature) says.
         各 token 出现的比例符合 softmax(logits / temperature)。
 
-    test_sample_top_k: sample_top_k sample_top_k_all
+    test_sample_top_k: sample_top_k sample_top_k_all sample_warm_top_k
         Only the k most likely tokens come out; all do if k exceeds the vocabulary.
         只出现最可能的 k 个；k 大于词表时全部保留。
 

@@ -175,7 +175,7 @@ def kind_of_error(student: Student, case: Case, name: str) -> str:
         student.call("mlp.load_weights", model, {name: tensor})
         student.flush()
     except StudentError as error:
-        return error.type
+        return "KeyError" if error.is_a("KeyError") else error.type
     return ""
 
 

@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NoReturn
 
 import numpy as np
 
-from autograder.checks.expect import expect_dtype, expect_keys, expect_tensor, reject
+from autograder.checks.expect import (
+    expect_dtype,
+    expect_keys,
+    expect_number,
+    expect_shape,
+    expect_tensor,
+    reject,
+)
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Literal, Other, Result, Student
@@ -69,17 +77,25 @@ class Run:
     def __init__(self, result: Result, case: Case) -> None:
         self.case = case = with_requests(case)
         found = expect_keys(result, _KEYS, case)
-        arrays = {k: expect_dtype(found[k], "int64", case).array.tolist() for k in _KEYS[:6]}
+        works, ends, fills = (
+            _whole_numbers(found[name], columns, case)
+            for name, columns in (("works", 7), ("ends", 2), ("fills", 3))
+        )
+        lengths = (("tokens", works, 3), ("tables", works, 4), ("filled", fills, 2))
+        tokens, tables, filled = (
+            iter(expect_shape(found[name], (sum(row[at] for row in rows),), case).array.tolist())
+            for name, rows, at in lengths
+        )
         self.requests = {row[0]: row for row in case["requests"]}
         self.prompt = {i: list(row[1]) for i, row in self.requests.items()}
-        tokens, tables, filled = (iter(arrays[key]) for key in ("tokens", "tables", "filled"))
         self.works = [
             Work(step, i, start, _take(tokens, n), _take(tables, blocks), bool(sample), left)
-            for step, i, start, n, blocks, sample, left in arrays["works"]
+            for step, i, start, n, blocks, sample, left in works
         ]
-        self.ends = [tuple(row) for row in arrays["ends"]]
-        self.fills = [(s, block, _take(filled, n)) for s, block, n in arrays["fills"]]
-        self.steps, self.available = int(found["steps"]), int(found["available"])
+        self.ends = [tuple(row) for row in ends]
+        self.fills = [(s, block, _take(filled, n)) for s, block, n in fills]
+        self.steps = int(expect_number(found["steps"], case))
+        self.available = int(expect_number(found["available"], case))
         self.text = {
             i: [*prompt, *(_token_of(i, len(prompt) + n) for n in range(row[2]))]
             for i, (row, prompt) in ((i, (self.requests[i], p)) for i, p in self.prompt.items())
@@ -110,8 +126,15 @@ def with_requests(case: Case) -> Case:
     return replace(case, about=about)
 
 
+def _whole_numbers(value: Any, columns: int, case: Case) -> list[list[int]]:
+    """Rows of so many whole numbers."""
+    tensor = expect_dtype(value, "int64", case)
+    rows = tensor.shape[0] if tensor.shape else 0
+    return list(expect_shape(tensor, (rows, columns), case).array.tolist())
+
+
 def _take(items: Iterator[int], count: int) -> tuple[int, ...]:
-    return tuple(next(items) for _ in range(count))
+    return tuple(islice(items, max(count, 0)))
 
 
 def _token_of(request: int, position: int) -> int:

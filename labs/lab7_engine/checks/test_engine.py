@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from autograder.checks.contracts import checks
-from autograder.checks.expect import cases, expect_keys
+from autograder.checks.expect import cases, expect_form
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Literal, Result, Student
 from labs.lab7_engine.checks.serving import GIVEN, own_cache, refuse, scheduler_of
+
+_PIECES = Text("pieces of text without a line break", "不含换行的各段文本")
 
 
 def _parts(student: Student, case: Case, scheduler: Handle | None = None) -> tuple[Handle, ...]:
@@ -24,12 +26,21 @@ def _listened(student: Student, case: Case, engine: Handle, model: Handle) -> Re
     return student.call(f"{GIVEN}.heard", engine, model, Literal(case["requests"]))
 
 
+class _Heard(TypedDict):
+    """By request: its pieces, a line each, and the numbers of the calls that they came after."""
+
+    pieces: dict[str, str]
+    calls: dict[str, list[int]]
+
+
 def _heard(result: Result, case: Case) -> dict[str, list[tuple[int, str]]]:
     """Pieces of each request, each with the number of the call that it came after."""
-    found = expect_keys(result, ("pieces", "calls"), case)
-    heard = {}
+    found, heard = expect_form(result, _Heard, _PIECES, case), {}
     for i, calls in found["calls"].items():
-        pieces = found["pieces"][i].split("\n") if calls else []
+        pieces = found["pieces"].get(i, "").split("\n") if calls else []
+        if len(pieces) != len(calls):  # no token has a line break
+            what = Text(f"the pieces of request {i}", f"请求 {i} 的各段文本")
+            refuse(repr(found["pieces"].get(i)), _PIECES, case, what)
         heard[i] = list(zip(calls, pieces, strict=True))
     return heard
 
@@ -86,7 +97,8 @@ def test_engine_generates(student: Student, case: Case) -> None:
     """
     engine, *_ = _parts(student, case)
     result = student.call(f"{GIVEN}.texts", engine, Literal(case["requests"]))
-    _expect_texts(dict(expect_keys(result, list(case["texts"]), case)), case)
+    want = Text("a text for every request", "每个请求各有一段文本")
+    _expect_texts(expect_form(result, dict[str, str], want, case), case)
 
 
 @checks("""
@@ -113,6 +125,15 @@ def _expect_pieces(student: Student, case: Case) -> None:
                 refuse(repr(got), Text(repr(want), repr(want)), case, what)
 
 
+class _Told(TypedDict):
+    """What a scripted scheduler heard; of each batch, what was sampled and who stopped."""
+
+    added: list[int]
+    times: list[int]
+    told: list[list[list[int]]]
+    calls: list[int]
+
+
 @cases("engine_told", "engine_late")
 def test_engine_told(student: Student, case: Case) -> None:
     """The scheduler hears of requests, steps, tokens and stops; steps without work compute nothing.
@@ -122,32 +143,32 @@ def test_engine_told(student: Student, case: Case) -> None:
     engine, model, scheduler = _parts(student, case)
     _listened(student, case, engine, model)
     result = student.call(f"{GIVEN}.told", scheduler, model)
-    found = expect_keys(result, ("added", "times", "told", "calls"), case)
+    want = Text("lists of whole numbers", "整数的列表")
+    found = expect_form(result, _Told, want, case)
     asked = [row[0] for row in case["requests"]]
-    names: list[tuple[str, Any, Text]] = [
-        ("added", sorted(asked), Text("the requests that were added", "加入的请求")),
+    steps = list(range(case["script"][-1][0] + 1))
+    for got, right, what in (
+        (sorted(found["added"]), sorted(asked), Text("the requests that were added", "加入的请求")),
+        (found["times"], steps, Text("now, from step to step", "各步的 now")),
         (
-            "times",
-            list(range(case["script"][-1][0] + 1)),
-            Text("now, from step to step", "各步的 now"),
+            found["calls"],
+            case["tokens"],
+            Text("tokens of every call of the model", "每次调用的 token 数"),
         ),
-        ("calls", case["tokens"], Text("tokens of every call of the model", "每次调用的 token 数")),
-    ]
-    for name, want, what in names:
-        got = sorted(found[name]) if name == "added" else found[name]
-        if got != want:
-            refuse(got, Text(str(want), str(want)), case, what)
+    ):
+        if got != right:
+            refuse(got, Text(str(right), str(right)), case, what)
     told = found["told"]
-    for place, want in enumerate(case["told"]):
-        got = told[place] if place < len(told) else "–"
+    for place, right in enumerate(case["told"]):
+        said = told[place] if place < len(told) else "–"
         batch = place // 2 + 1
-        if got != want:
+        if said != right:
             what = (
                 Text(f"who is said to have stopped in batch {batch}", f"第 {batch} 批中停止的请求")
                 if place % 2
                 else Text(f"tokens sampled in batch {batch}", f"第 {batch} 批采样的 token")
             )
-            refuse(got, Text(str(want), str(want)), case, what)
+            refuse(said, Text(str(right), str(right)), case, what)
 
 
 @cases("engine_whole")
@@ -159,4 +180,5 @@ def test_engine_whole(student: Student, case: Case) -> None:
     scheduler = scheduler_of(student, case, own_cache(student, case))
     engine, *_ = _parts(student, case, scheduler)
     result = student.call(f"{GIVEN}.texts", engine, Literal(case["requests"]))
-    _expect_texts(dict(expect_keys(result, list(case["texts"]), case)), case)
+    want = Text("a text for every request", "每个请求各有一段文本")
+    _expect_texts(expect_form(result, dict[str, str], want, case), case)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from autograder.checks.contracts import checks
-from autograder.checks.expect import cases, expect_error, expect_value
+from autograder.checks.expect import cases, expect_error, expect_form, expect_value
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Literal, Student
@@ -16,10 +16,11 @@ from labs.lab7_engine.checks.serving import GIVEN, own_cache, refuse
 def _played(student: Student, case: Case, cache: Handle) -> list[list[int]]:
     lines = case["lines"]
     result = student.call(f"{GIVEN}.play", cache, Literal([list(line) for line in lines]))
-    value = result.value
-    if not isinstance(value, list) or len(value) != len(lines):
-        refuse(value, Text("an answer for each call", "每次调用都有结果"), case, _call(0, lines[0]))
-    return value
+    want, what = Text("an answer for each call", "每次调用都有结果"), _call(0, lines[0])
+    said = expect_form(result, list[list[int]], want, case, what)
+    if len(said) != len(lines):
+        refuse(said, want, case, what)
+    return said
 
 
 def _call(place: int, line: list[Any]) -> Text:
@@ -43,7 +44,7 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
     for place, ((word, name, what), want, answer) in steps:
         call = _call(place, [word, name, what])
         if word == "available":
-            expect_value(answer[0], want, case, call)
+            expect_value(answer[0] if answer else None, want, case, call)
         elif word == "match":
             if len(answer) != want:
                 refuse(f"{len(answer)}", Text(f"{want} blocks", f"{want} 个块"), case, call)
@@ -113,7 +114,7 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
         A block that is written again no longer holds its old text.
         重新写入的块不再代表旧的文本。
 
-    test_cache_twice: cache_twice
+    test_cache_twice: cache_twice cache_copies
         A text that two requests computed keeps the block made known first; the other stays unknown.
         两个请求都算过的文本仍用先登记的块查找；另一个块保持未知。
     """)
@@ -146,6 +147,5 @@ def test_cache_refuses(student: Student, case: Case) -> None:
     student.flush()
     result = student.call(cache, [owned[0], free], method="release")
     expect_error(result, "ValueError", "", case, why)
-    left = student.call(f"{GIVEN}.play", cache, Literal([["available", "", None]])).value
-    what = Text("available after that", "此后的 available")
-    expect_value(left[0][0], blocks - len(owned), case, what)
+    left = student.get(cache, "available")
+    expect_value(left, blocks - len(owned), case, Text("available after that", "此后的 available"))

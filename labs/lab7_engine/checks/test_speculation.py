@@ -11,6 +11,7 @@ from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
+    expect_dtype,
     expect_items,
     expect_shape,
     expect_unchanged,
@@ -64,6 +65,7 @@ def _outcomes(student: Student, case: Case) -> tuple[NDArray[Any], NDArray[Any]]
     drafts, vocab = case["drafts"], case["p"].shape[-1]
     result = student.call(f"{GIVEN}.each", Named("engine.accept"), drafts, *given)
     rows, count = drafts.shape
+    expect_dtype(result, "int64", case, TOKENS)
     made = expect_shape(result, (rows, count + 2), case, TOKENS).array
     if made[:, :-1].min() < -1 or made[:, :-1].max() >= vocab:
         refuse(made[:, :-1].max(), Text(f"ids below {vocab}", f"小于 {vocab} 的编号"), case, TOKENS)
@@ -178,7 +180,7 @@ def test_speculate_runs(student: Student, case: Case) -> None:
         value, most = result.value, case["count"] + 1
         if not isinstance(value, (list, tuple, Tensor)):
             refuse(value, Text("a list of tokens", "token 的列表"), case, TOKENS)
-        length = len(value.array) if isinstance(value, Tensor) else len(value)
+        length = value.array.size if isinstance(value, Tensor) else len(value)
         if not 1 <= length <= most:
             refuse(length, Text(f"1 to {most} tokens", f"1 到 {most} 个 token"), case, TOKENS)
 

@@ -98,6 +98,24 @@ def generate_eos(draw: Draw) -> Draft:
 
 
 @recipe()
+def generate_large(draw: Draw) -> Draft:
+    """A row ends with an odd id above 256, which 16 bits of floating point would round."""
+    vocab, tokens, new = 262, 4, 5
+    keep = torch.ones(2, tokens, dtype=torch.int64)
+    while True:
+        table, ids = _table(draw, vocab), _ids(draw, vocab, 2, tokens)
+        eos = int(continued(table, ids, keep, new, None)[0, tokens + 1])
+        y = continued(table, ids, keep, new, eos)
+        if eos > 256 and eos % 2 and y.shape[1] == tokens + new:  # the other row goes on
+            break
+    about = Text(
+        f"2 x {tokens} tokens of {vocab}, at most {new} more",
+        f"2 x {tokens} 个 token，词表大小 {vocab}，最多再生成 {new} 个",
+    )
+    return draft(about, {"table": table, "ids": ids, "y": y}, new=new, eos=eos)
+
+
+@recipe()
 def generate_all_end(draw: Draw) -> Draft:
     """Every row ends at its second token, which is 0: there is nothing left to do."""
     vocab, tokens, _, new = draw.pick(SIZES)

@@ -104,6 +104,12 @@ def sample_top_p_small(draw: Draw) -> Draft:
 
 
 @recipe()
+def sample_warm_top_k(draw: Draw) -> Draft:
+    en, zh = "temperature 2, top_k 3", "temperature 为 2，top_k 为 3"
+    return _drafted(_logits(draw, 2.0), en, zh, 2.0, top_k=3)
+
+
+@recipe()
 def sample_warm_top_p(draw: Draw) -> Draft:
     """The temperature comes first: it decides which tokens top_p keeps."""
     logits = _logits(draw, 2.0)

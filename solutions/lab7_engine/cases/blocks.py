@@ -324,6 +324,24 @@ def cache_twice(draw: Draw) -> Draft:
 
 
 @recipe()
+def cache_copies(draw: Draw) -> Draft:
+    """Of two blocks with the same text, the unknown one is taken before another text is lost."""
+    script = _Script(draw, 3)
+    text, other = script.text(1, 1), script.text(1, 1)
+    for name, wanted in (("a", text), ("b", text), ("d", other)):
+        script.match(name, wanted)
+        script.allocate(name, 1)
+    for name, wanted in (("a", text), ("b", text), ("d", other)):
+        script.fill(name, wanted)
+    for name in ("d", "a", "b"):
+        script.release(name)
+    script.allocate("x", 1)
+    script.found(other)
+    script.found(text)
+    return script.draft()
+
+
+@recipe()
 def cache_refuses(draw: Draw) -> Draft:
     """A block is given back once too often."""
     script = _Script(draw, 5)
