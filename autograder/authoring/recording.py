@@ -107,6 +107,10 @@ class Recording:
         """Return whether this entry is one of those that are answered anew at this commit."""
         return int(hashed(self._commit, key)[:8], 16) % ANEW == 0
 
+    def turn(self, count: int) -> int:
+        """Return which of so many parts of a proof takes its turn at this commit."""
+        return int(hashed(self._commit)[:8], 16) % count
+
     def stale(self, what: str, known: Any, now: Any) -> StaleRecordingError:
         """The error of an entry that came out otherwise."""
         return StaleRecordingError(

@@ -18,7 +18,8 @@ from labs.given.standin import StandInModel, shares
 from tests.mutation.dice import Dice
 
 ROWS = 300
-EIGHTHS = ((4, 2, 1, 1), (5, 1, 1, 1), (2, 2, 2, 2))
+EIGHTHS = ((4, 2, 1, 1), (5, 1, 1, 1), (2, 2, 2, 2), (2, 2, 1, 1, 1, 1))
+VOCAB = 6  # the most of them
 MUCH = 0.42  # no share lies near it, whatever is cut off
 OPTIONS: tuple[dict[str, Any], ...] = (
     {}, {"top_k": 1}, {"top_k": 2}, {"top_k": 9}, {"top_p": 0.55}, {"top_p": 0.8}, {"top_p": 0.0},
@@ -38,9 +39,9 @@ def _model(table: torch.Tensor) -> StandInModel:
 
 
 def _logits(dice: Dice, temperature: float) -> torch.Tensor:
-    """``[4]`` in any order, whose shares at this temperature are eighths."""
+    """``[4]`` or ``[6]`` in any order, whose shares at this temperature are eighths."""
     logits = (torch.tensor(dice.pick(EIGHTHS)) / 8).log() * temperature
-    return logits[torch.argsort(dice.uniform(4))] + dice.pick((0.7, -30.7, 9.3))
+    return logits[torch.argsort(dice.uniform(len(logits)))] + dice.pick((0.7, -30.7, 9.3))
 
 
 def _near(dice: Dice, rows: int, vocab: int) -> torch.Tensor:
@@ -54,10 +55,10 @@ def _drawn(draw: Callable[..., torch.Tensor], options: dict[str, Any], seed: int
     first, second = (draw(generator=chance, **options) for _ in range(2))
     torch.manual_seed(seed)
     own, later = (draw(**options) for _ in range(2))
-    share = torch.bincount(first.reshape(ROWS, -1)[:, -1], minlength=4) / ROWS
+    share = torch.bincount(first.reshape(ROWS, -1)[:, -1], minlength=VOCAB) / ROWS
     return {
         "comes": share > 0, "comes often": share > MUCH,
-        "shares": None if options else shares(first, 4), "kind": (first.dtype, first.shape),
+        "shares": None if options else shares(first, VOCAB), "kind": (first.dtype, first.shape),
         "alike": [torch.equal(first, t) for t in (second, own)] + [torch.equal(own, later)],
     }  # fmt: skip
 
@@ -96,7 +97,8 @@ def continued(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     if number % 4:
         return found
     temperature, options = dice.pick((0.5, 2.0)), OPTIONS[number // 4 % len(OPTIONS)]
-    table = _model(_logits(dice, temperature).repeat(4, 1))
+    logits = _logits(dice, temperature)
+    table = _model(logits.repeat(len(logits), 1))
     many = torch.zeros(ROWS, 1, dtype=torch.int64)
     draw = partial(module.generate, table, many, 2, temperature=temperature)
     return found | _drawn(draw, options, number)
