@@ -14,7 +14,6 @@ from autograder.checks.expect import CheckFailed
 from autograder.checks.plan import CheckCase, Plan
 from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import CheckResult, Finding, Message, Outcome, Text
-from autograder.diagnosis.items import Answer
 from autograder.judge import marks, outcomes
 from autograder.judge.diagnose import Known, findings
 from autograder.judge.marks import may_keep_static_state
@@ -222,17 +221,27 @@ def _asked(titles: Sequence[Text], trial: CheckCase, transport: WorkerTransport)
 def _recognised(
     plan: Plan,
     results: Sequence[CheckResult],
-    answers: Sequence[Answer],
+    runner: Runner,
     known: Known | None,
     transport: CheckTransport,
 ) -> tuple[Finding, ...]:
     """Return the findings; none where an answer breaks what looks for them: it costs no points.
 
+    Where it may be one mistake or another, more is asked: a check ends with the first case that it
+    fails, and the order of its cases is another one for everybody.
+
     Raises:
         NoWorker: none could be started.
     """
+    if known is None:
+        return ()
     try:
-        return findings(plan, results, answers, known, transport) if known else ()
+        found = findings(plan, results, runner.answers, known, transport)
+        unsure = {exercise for one in found if one.either for exercise in one.exercises}
+        if not unsure:
+            return found
+        runner.ask_behind_failures(unsure)
+        return findings(plan, results, runner.answers, known, transport)
     except NoWorker:
         raise
     except Exception as error:
@@ -277,7 +286,7 @@ def grade_hand_in(
         results = runner.public(problems, set(request["checks"]))
         # In the worker at hand, which has seen no hidden case yet.
         with transport.aside():
-            recognised = _recognised(plan, results, runner.answers, known, transport)
+            recognised = _recognised(plan, results, runner, known, transport)
         results = runner.hidden()
         files, ran = request["files"], runner.imported
         found = marks.forbidden(lab, files, runner.operators, ran)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import chain
 
@@ -266,26 +266,48 @@ class Runner:
         """
         found = []
         for check in self._plan.lab.checks:
-            result = self._results.get(check.name)
-            cases = [trial.case.name for trial in self._trials_of(check, hidden=False)]
-            if result is None or result.outcome not in _LOST or result.case not in cases:
+            passed, result = CheckResult(check.name, Outcome.PASSED), self._results.get(check.name)
+            if result is None or (first := self._failed_at(check, result)) is None:
                 continue
-            first = cases.index(result.case)
-            passed = CheckResult(check.name, Outcome.PASSED)
-            found += [replace(passed, case=name) for name in cases[:first]]
-            lost_before = self._transport.lost
-            for number, trial in enumerate(self._trials_of(check, hidden=False)):
-                one: CheckResult | None = result
-                if number > first and (
-                    self._transport.lost - lost_before < self._plan.lab.limits.lost_workers
-                ):
-                    self._prints_shown = False
-                    trial.guard()
-                    one = self._trial(trial, fresh=number == first + 1, again=True)
-                    self._transport.take_prints()
-                if number >= first:
-                    found.append(replace(one or passed, check=check.name, case=trial.case.name))
+            each = [*[passed] * first, result]
+            each += [one or passed for one in self._behind(check, first, result)]
+            for trial, one in zip(self._trials_of(check, hidden=False), each, strict=True):
+                found.append(replace(one, check=check.name, case=trial.case.name))
         return tuple(found)
+
+    def ask_behind_failures(self, exercises: Collection[str]) -> None:
+        """Run the public cases behind the one that a check of these exercises failed.
+
+        What tells two mistakes apart may lie there.
+        """
+        shown = self._prints_shown
+        for check in self._plan.lab.checks:
+            result = self._results.get(check.name)
+            if check.exercise in exercises and result is not None:
+                first = self._failed_at(check, result)
+                if first is not None:
+                    self._behind(check, first, result)
+        self._prints_shown = shown
+
+    def _failed_at(self, check: Check, result: CheckResult) -> int | None:
+        """Which public case a check lost its points on, by number; None if on none."""
+        cases = [trial.case.name for trial in self._trials_of(check, hidden=False)]
+        lost = result.outcome in _LOST and result.case in cases
+        return cases.index(result.case) if lost else None
+
+    def _behind(self, check: Check, first: int, result: CheckResult) -> list[CheckResult | None]:
+        """What becomes of the public cases after one that failed; like it, once too many ended."""
+        found: list[CheckResult | None] = []
+        lost_before = self._transport.lost
+        for trial in self._trials_of(check, hidden=False)[first + 1 :]:
+            one: CheckResult | None = result
+            if self._transport.lost - lost_before < self._plan.lab.limits.lost_workers:
+                self._prints_shown = False
+                trial.guard()
+                one = self._trial(trial, fresh=not found, again=True)
+                self._transport.take_prints()
+            found.append(one)
+        return found
 
     def ask_the_rest(self, *, skipped: bool = True) -> None:
         """Run the cases that were not reached, for those who keep what comes back.

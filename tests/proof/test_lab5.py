@@ -12,7 +12,11 @@ from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import HandIn, Outcome
 from autograder.course.score import points_of
+from autograder.diagnosis import misconceptions
+from autograder.grading.engine import Engine
+from autograder.grading.judge_process import Options
 from autograder.worker.loader import read_sources
+from tests.hand_ins import grade, hand_in
 from tests.proof.subject import SUBJECTS
 
 SUBJECT = SUBJECTS["lab5"]
@@ -196,3 +200,16 @@ def test_ranks_can_be_debugged() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert Path(folder).is_dir() and "passed" in done.stdout
+
+
+def test_a_name_does_not_hang_on_the_order_of_cases() -> None:
+    """A check ends with the first case that it fails, and everybody has an order of their own."""
+    (mistake,) = (one for one in SUBJECT.mistakes if one.id == "other_types_as_yarn")
+    wrong = misconceptions.apply(mistake, SUBJECT.sources)
+    with Engine(SUBJECT.lab, Options()) as engine:
+        engine.wait_ready()
+        students = [hand_in(f"student_{number}", wrong) for number in range(6)]
+        graded = grade(engine, *students)
+    named = {tuple(f.misconceptions[0].id for f in one.findings) for one in graded.values()}
+    assert named == {(mistake.id,)}
+    assert not any(finding.either for one in graded.values() for finding in one.findings)
