@@ -190,9 +190,11 @@ def reject(value: Any, want: Text, case: Case, what: Text = OUTPUT) -> CheckFail
     return _fail("type", case, what, got=described(value), want=_words(want))
 
 
-def expect_items(result: Result, count: int, case: Case, what: Text = OUTPUT) -> Sequence[Any]:
-    """The value of a call, which has to be a tuple or list of ``count`` items."""
-    value = result.value
+def expect_items(
+    result: Result | Any, count: int, case: Case, what: Text = OUTPUT
+) -> Sequence[Any]:
+    """The value, which has to be a tuple or list of ``count`` items."""
+    value = result.value if isinstance(result, Result) else result
     if not isinstance(value, (tuple, list)) or len(value) != count:
         raise reject(value, Text(f"a tuple of {count}", f"含 {count} 项的 tuple"), case, what)
     return value

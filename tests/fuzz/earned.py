@@ -186,6 +186,8 @@ def _moved(old: Any, new: Any) -> bool:
     """
     if isinstance(old, (str, bytes)) or isinstance(new, (str, bytes)):
         return bool(old != new)
+    if isinstance(old, bool) and not isinstance(new, Tensor):
+        return bool(new) is not old
     if not isinstance(old, Tensor):
         numbers = new.array.reshape(-1).tolist() if isinstance(new, Tensor) else [new]
         return bool(numbers != [old])

@@ -42,7 +42,7 @@ UNREADABLE = "which this release has no words for"  # a message that no report c
 MAX_PLAIN = 64 << 10  # characters of one result as JSON
 OUTCOMES = {Outcome.PASSED, Outcome.FAILED, Outcome.CRASHED, Outcome.NOT_STARTED, Outcome.SKIPPED}
 ERRORS: tuple[dict[str, Any], ...] = (
-    {"stage": "call", "type": "ValueError", "text": "no", "todo": None,
+    {"stage": "call", "type": "ValueError", "kinds": ["Exception"], "text": "no", "todo": None,
      "frames": [["attention.py", 3, "forward", "return q @ k"], ["mlp.py", 9, "f", "x"]]},
     {"stage": "syntax", "type": "SyntaxError", "text": "bad", "todo": None,
      "frames": [["mlp.py", 2, "", "x ="]]},

@@ -43,7 +43,7 @@ FAILURES: dict[str, Callable[[], object]] = {
     "no tensor": lambda: expect.expect_tensor(3, CASE, WHAT),
     "nothing": lambda: expect.expect_tensor(None, CASE, WHAT),
     "a tuple": lambda: expect.expect_tensor((TENSOR, TENSOR), CASE, WHAT),
-    "no pair": lambda: expect.expect_items(result(TENSOR), 2, CASE, WHAT),
+    "no pair": lambda: expect.expect_items(TENSOR, 2, CASE, WHAT),
     "no number": lambda: expect.expect_value((1, 2), 3, CASE, WHAT),
     "no dict": lambda: expect.expect_keys(result(3.5), ("[k]",), CASE, WHAT),
     "keys": lambda: expect.expect_keys(result({}), ("[k]",), CASE, WHAT),
