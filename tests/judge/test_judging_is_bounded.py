@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_an_answer_that_breaks_the_diagnosis_costs_a_name_and_no_points(
         raise MemoryError
 
     monkeypatch.setattr(hand_in, "findings", breaks)
-    given = cast(Any, (None, (), (), "known", None))
+    given = cast(Any, (None, (), SimpleNamespace(answers=()), "known", None))
     assert hand_in._recognised(*given) == ()
     assert capsys.readouterr().err == "autograder: no mistake was looked for: MemoryError\n"
 
