@@ -10,8 +10,8 @@ from tests.fuzz import class_files, growth, hand_ins, lab_files, messages, repli
 from tests.fuzz.profile import Tally, Target, fuzz
 
 INPUTS = 50_000  # at least, over the first four; of them at least half with one to three changes
-DECODER = Target("messages of a worker", messages.run, 180, 23_000)
-REPLIES = Target("replies to checks", replies.run, 140, 11_000)
+DECODER = Target("messages of a worker", messages.run, 180, 27_000)
+REPLIES = Target("replies to checks", replies.run, 140, 7_000)
 INTAKE = Target("hand-ins", hand_ins.run, 120, 12_000)
 LABS = Target("lab.toml", lab_files.run, 80, 5_000)
 RECORDS = Target("class.json", class_files.run, 60, 1_500)
