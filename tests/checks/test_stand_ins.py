@@ -18,7 +18,7 @@ LABS = [labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.to
 PREFIX = "StandIn"
 
 
-def parts_of(lab: Lab) -> Iterator[tuple[str, type]]:
+def parts_of(lab: Lab) -> Iterator[tuple[str, Any]]:
     """The classes of a lab's solution, by name."""
     folder = str(labfile.SOLUTIONS / lab.name)
     names = [file.removesuffix(".py") for file in lab.files]
@@ -37,7 +37,7 @@ def names_in(method: Any) -> list[str]:
     return list(inspect.signature(method).parameters)
 
 
-def replaced(given: ModuleType, parts: dict[str, type]) -> Iterator[tuple[type, type]]:
+def replaced(given: ModuleType, parts: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Every stand-in with the part that it stands for."""
     for name, stand_in in vars(given).items():
         part = name.removeprefix(PREFIX)
@@ -52,7 +52,7 @@ def test_a_stand_in_takes_what_its_part_takes(lab: Lab) -> None:
     found = [pair for name in lab.given for pair in replaced(importlib.import_module(name), parts)]
     assert bool(found) == (lab.name.split("_")[0] in ("lab4", "lab5"))
     for stand_in, part in found:
-        forward = names_in(part.forward), names_in(stand_in.forward)  # type: ignore[attr-defined]
+        forward = names_in(part.forward), names_in(stand_in.forward)
         made = names_in(part), names_in(stand_in)
         # One that only takes other things is made by a check, and not by students.
         assert forward[0] == forward[1] or len(forward[0]) != len(forward[1]), stand_in
@@ -61,11 +61,7 @@ def test_a_stand_in_takes_what_its_part_takes(lab: Lab) -> None:
 
 def test_a_loader_takes_the_names_that_the_stubs_give_it() -> None:
     (lab,) = (lab for lab in LABS if lab.name.startswith("lab5"))
-    (loader,) = (
-        part.weight_loader  # type: ignore[attr-defined]
-        for name, part in parts_of(lab)
-        if name == "QKVParallelLinear"
-    )
+    (loader,) = (part.weight_loader for name, part in parts_of(lab) if name == "QKVParallelLinear")
     names = names_in(loader)[1:]
     assert names_in(importlib.import_module("labs.given.flat").StandInModel._note)[2:] == names
     packed = importlib.import_module("labs.given.parallel").StandInPacked
