@@ -180,14 +180,24 @@ def _fail(key: str, case: Case, what: Text, **values: Any) -> CheckFailed:
 def expect_tensor(result: Result | Any, case: Case, what: Text = OUTPUT) -> Tensor:
     """The value of a call, which has to be a plain tensor."""
     value = result.value if isinstance(result, Result) else result
-    if not isinstance(value, Tensor):
-        raise reject(value, Text("a tensor", "张量"), case, what)
-    return value
+    if isinstance(value, Tensor):
+        return value
+    items = value.values() if isinstance(value, dict) else value
+    if isinstance(value, (tuple, list, dict)) and any(isinstance(one, Tensor) for one in items):
+        raise _fail("inside", case, what, got=described(value))
+    raise reject(result, Text("a tensor", "张量"), case, what)
 
 
-def reject(value: Any, want: Text, case: Case, what: Text = OUTPUT) -> CheckFailed:
-    """The failure of a value that is something else than ``want``, to be raised."""
-    return _fail("type", case, what, got=described(value), want=_words(want))
+def reject(result: Result | Any, want: Text, case: Case, what: Text = OUTPUT) -> CheckFailed:
+    """The failure of a value that is something else than ``want``, to be raised.
+
+    None is told apart, as what a function gives that ends without a return, unless an attribute
+    was asked for.
+    """
+    called = not isinstance(result, Result) or result.step["op"] == "call"
+    value = result.value if isinstance(result, Result) else result
+    key = "nothing" if value is None and called else "type"
+    return _fail(key, case, what, got=described(value), want=_words(want))
 
 
 def expect_items(
@@ -196,7 +206,7 @@ def expect_items(
     """The value, which has to be a tuple or list of ``count`` items."""
     value = result.value if isinstance(result, Result) else result
     if not isinstance(value, (tuple, list)) or len(value) != count:
-        raise reject(value, Text(f"a tuple of {count}", f"含 {count} 项的 tuple"), case, what)
+        raise reject(result, Text(f"a tuple of {count}", f"含 {count} 项的 tuple"), case, what)
     return value
 
 
@@ -216,7 +226,7 @@ def expect_form(
     try:
         return msgspec.convert(value, form)
     except (ValueError, OverflowError):  # msgspec's; a text of no character is the first, too
-        raise reject(value, want, case, what) from None
+        raise reject(result, want, case, what) from None
 
 
 def expect_keys(
@@ -226,12 +236,12 @@ def expect_keys(
     value = result.value
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing or not isinstance(value, dict):
-        got, listed = described(value), ", ".join(keys)
-        if isinstance(value, dict):
-            absent = ", ".join(missing)
-            got = _words(Text(f"a dict without {absent}", f"缺少 {absent} 的 dict"))
-        want = _words(Text(f"a dict with {listed}", f"含有 {listed} 的 dict"))
-        raise _fail("type", case, what, got=got, want=want)
+        listed, absent = ", ".join(keys), ", ".join(missing)
+        want = Text(f"a dict with {listed}", f"含有 {listed} 的 dict")
+        if not isinstance(value, dict):
+            raise reject(result, want, case, what)
+        got = _words(Text(f"a dict without {absent}", f"缺少 {absent} 的 dict"))
+        raise _fail("type", case, what, got=got, want=_words(want))
     return dict(value)
 
 
@@ -403,7 +413,7 @@ def expect_parameter(student: Student, module: Handle, name: str, case: Case) ->
 
 def expect_value(got: Any, want: int, case: Case, what: Text = OUTPUT) -> None:
     """A whole number; an integral float or a tensor of one element is taken too."""
-    value = expect_number(got.value if isinstance(got, Result) else got, case, what)
+    value = expect_number(got, case, what)
     if value != want:
         raise _fail("value", case, what, got=f"{value:,}", want=f"{want:,}")
 
@@ -414,14 +424,13 @@ def expect_most(count: Any, most: int, case: Case, what: Text, why: Text) -> Non
         raise _fail("too_many", case, what, got=count, most=most, why=_words(why))
 
 
-def expect_number(value: Any, case: Case, what: Text = OUTPUT) -> int | float:
+def expect_number(result: Result | Any, case: Case, what: Text = OUTPUT) -> int | float:
     """The value, which has to be a number; a tensor of one element is taken too."""
+    value = result.value if isinstance(result, Result) else result
     if isinstance(value, Tensor) and value.array.size == 1:
         value = value.array.reshape(-1)[0].item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _fail(
-            "type", case, what, got=described(value), want=_words(Text("a whole number", "整数"))
-        )
+        raise reject(result, Text("a whole number", "整数"), case, what)
     return value
 
 

@@ -113,19 +113,34 @@ class Catalogue:
     """All known mistakes of a lab.
 
     ``classes`` holds, by the id of the class, the words for it; ``behaviours`` by id the words of
-    those that experiments show and no patch is like; ``sections`` by group what to read (and
-    teach) again.
+    those that experiments show and no patch is like; ``contract`` by id those of every lab, which
+    checks tell themselves; ``sections`` by group what to read (and teach) again.
     """
 
     entries: tuple[Entry, ...]
     classes: Mapping[str, Misconception]
     sections: Mapping[str, Section]
     behaviours: Mapping[str, Misconception] = field(default_factory=dict)
+    contract: Mapping[str, Misconception] = field(default_factory=dict)
 
     @property
     def words(self) -> dict[str, Misconception]:
         """The words of whatever may be named, by id."""
-        return {**self.classes, **self.behaviours}
+        return {**self.contract, **self.classes, **self.behaviours}
+
+
+# What the checks of every lab tell themselves: the words, and by which sentence.
+CONTRACT = Path(__file__).with_name("contract.toml")
+TOLD = {
+    "check.nothing": "nothing_returned",
+    "check.inside": "tuple_returned",
+    "check.dtype": "dtype_not_kept",  # where half precision is wanted
+    "check.input_changed": "argument_changed",
+    "check.buffer": "weight_not_learned",
+    "check.weights_bias": "bias_not_asked_for",
+    "check.weights": "parameters_renamed",
+}
+_CONTRACT = "contract"  # their group
 
 
 def load(path: Path, sources: Mapping[str, str] | None = None) -> Catalogue:
@@ -162,13 +177,25 @@ def load(path: Path, sources: Mapping[str, str] | None = None) -> Catalogue:
     groups = [entry.group for entry in found] + [words.group for words in behaviours]
     sections = _sections(path, top, groups)
     classes = _classes(path, top, found, sections)
+    contract = _contract(sections)
     shown: dict[str, Misconception] = {}
     for words in behaviours:
-        if words.id in classes or words.id in shown:
+        if words.id in classes or words.id in shown or words.id in contract:
             raise MisconceptionError(f"{path}: behaviour {words.id}: id: stands twice; rename one")
-        section = sections[words.group]
-        shown[words.id] = replace(words, section=section.title, anchor=section.anchor)
-    return Catalogue(found, classes, sections, shown)
+        shown[words.id] = _placed(words, sections)
+    return Catalogue(found, classes, sections, shown, contract)
+
+
+def _placed(words: Misconception, sections: Mapping[str, Section]) -> Misconception:
+    section = sections.get(words.group, Section(Text("", ""), ""))
+    return replace(words, section=section.title, anchor=section.anchor)
+
+
+def _contract(sections: Mapping[str, Section]) -> dict[str, Misconception]:
+    """The mistakes of every lab, with this lab's section."""
+    top = _table(f"{CONTRACT}: top level", tomllib.loads(CONTRACT.read_text("utf-8")), "behaviour")
+    words = (_behaviour(CONTRACT, *one) for one in enumerate(top.tables("behaviour"), 1))
+    return {one.id: _placed(one, sections) for one in words}
 
 
 def _table(where: str, raw: object, *known: str) -> Table:
@@ -254,7 +281,7 @@ def _sections(path: Path, top: Table, groups: Iterable[str]) -> dict[str, Sectio
         for group in table.strings("groups"):
             if group in sections:
                 raise table.error("groups", f"{group} stands twice; keep one")
-            if group not in used:
+            if group not in used and group != _CONTRACT:
                 raise table.error("groups", f"no entry is of the group {group}; take it away")
             sections[group] = Section(title, anchor(title.en))
     for group in used:

@@ -20,6 +20,7 @@ from autograder.diagnosis import bank as banks
 from autograder.diagnosis.bank import Bank
 from autograder.diagnosis.fingerprints import Fingerprints
 from autograder.diagnosis.items import COLUMNS, Answer, Stage, StagePlan, by_exercise, furthest
+from autograder.diagnosis.misconceptions import TOLD
 from autograder.diagnosis.naming import FEW, Naming, names
 from autograder.sandbox.links import NoWorker, StudentError, WorkerLost
 from autograder.sandbox.recording import NotKept
@@ -182,17 +183,21 @@ def findings(
     traces = {name: trace for name, trace in by_exercise(plan.lab, asked).items() if trace}
     if not traces:
         return ()
-    found = []
+    each: list[Naming] = []
     for naming in names(known.bank, known.pairs, traces):
         if naming.certainty is Certainty.UNKNOWN:  # each exercise has its own that is known
-            each = [replace(naming, exercises=(name,)) for name in naming.exercises]
+            each += (replace(naming, exercises=(name,)) for name in naming.exercises)
         else:
-            each = [naming]
-        for one in each:
-            one = with_experiments(plan, one, known, transport)
-            said = tuple(_known(plan, one, failing, known, transport))
-            if said or one.certainty is not Certainty.UNKNOWN:
-                found.append(_finding(one, failing, known, said))
+            each.append(naming)
+    each = [with_experiments(plan, one, known, transport) for one in each]
+    alone = all(one.certainty is Certainty.UNKNOWN for one in each)
+    found = []
+    for one in each:
+        if one.certainty is Certainty.UNKNOWN:
+            one = _with_told(plan.lab, one, known, results, alone)
+        said = tuple(_known(plan, one, failing, known, transport))
+        if said or one.certainty is not Certainty.UNKNOWN:
+            found.append(_finding(one, failing, known, said))
     return tuple(found)
 
 
@@ -217,6 +222,29 @@ def with_experiments(plan: Plan, naming: Naming, known: Known, transport: CheckT
     if not 0 < len(held) <= FEW:
         return naming
     return Naming(naming.exercises, Certainty.SHOWN, tuple(held))
+
+
+_HALF = ("float16", "bfloat16")
+_OWN = ("check.nothing", "check.inside")  # what others return that it calls plays no part
+
+
+def _with_told(
+    lab: Lab, naming: Naming, known: Known, results: Sequence[CheckResult], alone: bool
+) -> Naming:
+    """Return what checks tell themselves, on public cases, where nothing else has a name for it.
+
+    ``alone``: no other exercise has a mistake with a name, which may be seen in this one as well.
+    """
+    asked = {check.name for check in lab.checks if check.exercise in naming.exercises}
+    told: dict[str, None] = {}
+    for result in results:
+        said = result.message
+        if said is None or said.key not in TOLD or result.check not in asked or result.hidden:
+            continue
+        wide = said.key == "check.dtype" and said.values.get("want") not in _HALF
+        if TOLD[said.key] in known.bank.classes and not wide and (alone or said.key in _OWN):
+            told[TOLD[said.key]] = None
+    return replace(naming, certainty=Certainty.SHOWN, classes=tuple(told)) if told else naming
 
 
 def _known(

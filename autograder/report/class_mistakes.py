@@ -163,11 +163,10 @@ def lines(survey: MistakeCounts, language: str) -> list[str]:
     told = ["", wording("class_title", language)]
     for mistake in survey.mistakes[:TOP]:
         room = _WIDTH - _COUNT - _NAME - _SECTION - 3
-        titles = [one.section.in_(language) for one in mistake.words]
         cells = [
             f"{len(mistake.students):>{_COUNT}}",
             escape.fitted(name_of(mistake, language), _NAME),
-            escape.fitted("; ".join(dict.fromkeys(titles)), _SECTION),
+            escape.fitted(sections_of(mistake, language), _SECTION),
             escape.fitted(", ".join(map(escape.line, mistake.students)), room),
         ]
         told.append(" ".join(cells).rstrip())
@@ -237,8 +236,9 @@ def _groups(mistake: Mistake) -> str:
 
 
 def sections_of(mistake: Mistake, language: str) -> str:
-    """Titles of the sections to teach again."""
-    return "; ".join(dict.fromkeys(section_of(one, language) for one in mistake.words))
+    """Titles of the sections to teach again; the group, where the lab has no section for it."""
+    titles = (section_of(one, language) or escape.line(one.group) for one in mistake.words)
+    return "; ".join(dict.fromkeys(titles))
 
 
 def _check(survey: MistakeCounts, mistake: Mistake, language: str) -> str:

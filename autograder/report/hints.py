@@ -107,12 +107,12 @@ def _told(finding: Finding, feedback: str) -> bool:
 
 
 def _mistake(one: Misconception, feedback: str, language: str) -> MistakeView:
-    whole = feedback == FEEDBACK[-1]
+    whole, title = feedback == FEEDBACK[-1], section_of(one, language)
     return MistakeView(
         name=_words_recognised(one.name, language) if whole else "",
         sees=_words_recognised(one.sees, language) if whole else "",
         hint=wording("hint", language, hint=_words_recognised(one.hint, language)),
-        section=wording("read", language, section=section_of(one, language)),
+        section=wording("read", language, section=title) if title else "",
     )
 
 
@@ -162,13 +162,12 @@ def steps(lab: Lab, row: ScoreRow, finding: Finding | None, language: str) -> li
         sees = [_words(one.sees, language) for one in finding.misconceptions]
         found.append([plain(said_of(finding, language)), *dict.fromkeys(sees)])
     read = {one.anchor: section_of(one, language) for one in finding.misconceptions}
-    found.append(
-        [
-            wording("read_file", language, section=title, file=_page(lab, place, title, language))
-            for place, title in read.items()
-        ]
-    )
-    return found
+    files = [
+        wording("read_file", language, section=title, file=_page(lab, place, title, language))
+        for place, title in read.items()
+        if title
+    ]
+    return [*found, files] if files else found
 
 
 def earlier(lab: Lab, rows: Sequence[ScoreRow], row: ScoreRow, language: str) -> str:

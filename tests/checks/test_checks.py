@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ from autograder.checks.expect import (
     CheckFailed,
     expect_close,
     expect_error,
+    expect_items,
+    expect_keys,
     expect_most,
+    expect_number,
     expect_same,
     expect_unlike,
 )
@@ -20,7 +24,9 @@ from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.reference.compare import difference
 from autograder.sandbox.links import StudentError
-from autograder.sandbox.student import Result
+from autograder.sandbox.local import LocalTransport
+from autograder.sandbox.student import Result, Student
+from autograder.sandbox.transport import Sources
 from autograder.wire.messages import Tensor
 
 CASE = Case("c", "c", False, Text("a case", "一个用例"), {})
@@ -79,6 +85,38 @@ def test_numbers_that_differ_are_never_the_same(size: float) -> None:
     expect_same(*same, CASE, WHY)  # type: ignore[call-arg]
     with pytest.raises(CheckFailed):
         expect_close(Tensor.of(NUMBERS * size), Tensor.of(OTHERS), CASE)
+
+
+def _came(op: str, value: Any) -> Result:
+    came = Result(Student(LocalTransport(Sources({}))), {"op": op}, ())
+    came.set(value)
+    return came
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "key"),
+    [
+        ("call", None, "nothing"),
+        ("get", None, "type"),  # nobody returns an attribute
+        ("call", (Tensor.of(NUMBERS),), "inside"),
+        ("call", {"y": Tensor.of(NUMBERS), "n": 3}, "inside"),
+        ("call", [1.0, 2.0], "type"),
+        ("call", 3, "type"),
+    ],
+)
+def test_what_came_in_place_of_a_tensor_is_told_apart(op: str, value: Any, key: str) -> None:
+    with pytest.raises(CheckFailed) as failed:
+        expect_close(_came(op, value), Tensor.of(NUMBERS), CASE)
+    assert failed.value.message.key == f"check.{key}"
+    if key == "nothing":
+        for expect in (
+            partial(expect_items, count=2),
+            partial(expect_keys, keys=["a"]),
+            expect_number,
+        ):
+            with pytest.raises(CheckFailed) as failed:
+                expect(_came(op, value), case=CASE)
+            assert failed.value.message.key == "check.nothing"
 
 
 @pytest.mark.parametrize("number", [0.0, 1.0, -2.5])

@@ -9,7 +9,14 @@ import pytest
 
 from autograder.course import labfile
 from autograder.course.records import Misconception, Text
-from autograder.diagnosis.misconceptions import Catalogue, MisconceptionError, Section, apply, load
+from autograder.diagnosis.misconceptions import (
+    TOLD,
+    Catalogue,
+    MisconceptionError,
+    Section,
+    apply,
+    load,
+)
 
 ENTRY = '''
 [[misconception]]
@@ -174,7 +181,20 @@ def test_a_behaviour_has_words_and_no_patch(tmp_path: Path) -> None:
     (words,) = found.behaviours.values()
     assert (words.id, words.name, words.sees) == ("shown", Text("a behaviour"), Text("", ""))
     assert (words.section, words.anchor) == (Text("a title", "标题"), "a-title")
-    assert list(found.classes) == ["one"] and list(found.words) == ["one", "shown"]
+    assert list(found.classes) == ["one"] and list(found.words)[-2:] == ["one", "shown"]
+
+
+def test_what_checks_tell_has_words_in_every_lab(tmp_path: Path) -> None:
+    """The section is that of the group ``contract``, if a lab has one."""
+    plain = read(tmp_path, FILE)
+    placed = read(
+        tmp_path, FILE.replace('groups = ["causal mask"]', 'groups = ["causal mask", "contract"]')
+    )
+    assert {*TOLD.values()} == plain.contract.keys() <= plain.words.keys()
+    assert {one.section for one in plain.contract.values()} == {Text("", "")}
+    assert {one.anchor for one in placed.contract.values()} == {"a-title"}
+    with pytest.raises(MisconceptionError, match="behaviour tuple_returned: id: stands twice"):
+        read(tmp_path, FILE + BEHAVIOUR.replace("shown", "tuple_returned"))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def said(catalogue: Catalogue) -> dict[str, Entry | Misconception]:
         **{f"entry {entry.id}": entry for entry in catalogue.entries},
         **{f"class {name}": words for name, words in catalogue.classes.items()},
         **{f"behaviour {name}": words for name, words in catalogue.behaviours.items()},
+        **{f"contract {name}": words for name, words in catalogue.contract.items()},
     }
 
 

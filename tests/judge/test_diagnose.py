@@ -84,6 +84,26 @@ def test_what_an_experiment_shows_has_a_name_in_any_form(engine: Engine) -> None
     assert [one.id for one in finding.misconceptions] == ["eps_fixed"]
 
 
+@pytest.mark.parametrize(
+    ("returned", "mistake"),
+    [
+        ("{y},", "tuple_returned"),
+        ("[{y}, None]", "tuple_returned"),
+        ("None", "nothing_returned"),
+        ("({y}, x.zero_())[0]", "argument_changed"),
+    ],
+)
+def test_what_checks_tell_themselves_has_a_name(
+    engine: Engine, returned: str, mistake: str
+) -> None:
+    y = "self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))"
+    files = changed((f"return {y}", "return " + returned.format(y=y)), file="mlp.py")
+    (finding,) = graded(engine, files).findings
+    assert finding.certainty is Certainty.SHOWN
+    assert [one.id for one in finding.misconceptions] == [mistake]
+    assert all(one.section.en == "The contract" for one in finding.misconceptions)
+
+
 def _holds(says: bool, student: object, case: object) -> Any:
     return says
 

@@ -14,10 +14,9 @@ from autograder.checks.expect import (
     cases,
     expect_close,
     expect_same,
-    expect_tensor,
     works,
 )
-from autograder.checks.experiments import is_beside, is_right, normal
+from autograder.checks.experiments import is_right, normal
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
@@ -41,88 +40,6 @@ def _heads(student: Student, case: Case, *mask: Tensor) -> Result:
 
 def _module(student: Student, exercise: str, case: Case, x: Tensor | None = None) -> Result:
     return made(student, CLASSES[exercise], case)(case["x"] if x is None else x)
-
-
-@behaviour("tuple_returned", ATTENTION)
-@cases("attention_hidden")
-def behaves_tuple_of_attention(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _attend(student, case, case["mask"]))
-
-
-@behaviour("tuple_returned", MULTI_HEAD)
-@cases("multi_head_core")
-def behaves_tuple_of_heads(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _heads(student, case))
-
-
-@behaviour("tuple_returned", FEED_FORWARD)
-@cases("feed_forward_core")
-def behaves_tuple_of_feed_forward(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: _module(student, FEED_FORWARD, case))
-
-
-@behaviour("nothing_returned", "lab1.softmax")
-@cases("softmax_last")
-def behaves_silent_softmax(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: student.call("attention.softmax", case["x"], -1))
-
-
-@behaviour("nothing_returned", "lab1.causal_mask")
-@cases("mask_rectangular")
-def behaves_silent_mask(student: Student, case: Case) -> bool:
-    """One of the calls gives None: fewer queries than keys, as many, or a single one."""
-    sizes = ((case["q_len"], case["kv_len"]), (5, 5), (1, 6))
-    calls = (partial(student.call, "attention.causal_mask", *size) for size in sizes)
-    return None in answers(student, *calls)
-
-
-@behaviour("nothing_returned", ATTENTION)
-@cases("attention_hidden")
-def behaves_silent_attention(student: Student, case: Case) -> bool:
-    """A call with a mask, of either kind, or without one gives None."""
-    added = Tensor.of(np.where(case["mask"].array, 0, -np.inf).astype(np.float32))
-    given: tuple[tuple[Tensor, ...], ...] = ((), (case["mask"],), (added,))
-    return None in answers(student, *(partial(_attend, student, case, *mask) for mask in given))
-
-
-@behaviour("nothing_returned", MULTI_HEAD)
-@cases("multi_head_causal")
-def behaves_silent_heads(student: Student, case: Case) -> bool:
-    """A call with a mask or without one gives None, and not because attention does."""
-    given: tuple[tuple[Tensor, ...], ...] = ((), (case["mask"],))
-    return None in answers(student, *(partial(_heads, student, case, *mask) for mask in given))
-
-
-@behaviour("nothing_returned", "lab1.silu")
-@cases("silu_curve")
-def behaves_silent_silu(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: student.call("mlp.silu", case["x"]))
-
-
-@behaviour("nothing_returned", LAYER_NORM)
-@cases("layer_norm_core")
-def behaves_silent_layer_norm(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: _module(student, LAYER_NORM, case))
-
-
-@behaviour("nothing_returned", RMS_NORM)
-@cases("rms_norm_core")
-def behaves_silent_rms_norm(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: _module(student, RMS_NORM, case))
-
-
-@behaviour("nothing_returned", FEED_FORWARD)
-@cases("feed_forward_core")
-def behaves_silent_feed_forward(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: _module(student, FEED_FORWARD, case))
 
 
 @behaviour("mask_required", ATTENTION)
@@ -213,67 +130,6 @@ def behaves_four_axes(student: Student, case: Case) -> bool:
         return works(student, lambda: expect_close(call(), y, case))
 
     return right() and not right(0, 0) and not right(slice(None), None)
-
-
-def _other_dtype(student: Student, case: Case, call: Callable[[], Result]) -> bool:
-    """Whether the numbers are right, in a dtype that is not the input's."""
-
-    def close() -> None:
-        expect_close(call(), case["y"], case)
-
-    def kept() -> bool:
-        return bool(expect_tensor(call(), case).dtype == case["dtype"])
-
-    return works(student, close) and not kept()
-
-
-@behaviour("dtype_not_kept", "lab1.softmax")
-@cases("softmax_bfloat16")
-def behaves_other_dtype_of_softmax(student: Student, case: Case) -> bool:
-    """bfloat16 in, another dtype out, and the numbers right."""
-    return _other_dtype(student, case, lambda: student.call("attention.softmax", case["x"], -1))
-
-
-@behaviour("dtype_not_kept", ATTENTION)
-@cases("attention_bfloat16")
-def behaves_other_dtype_of_attention(student: Student, case: Case) -> bool:
-    """bfloat16 in, another dtype out, and the numbers right."""
-    return _other_dtype(student, case, lambda: _attend(student, case, case["mask"]))
-
-
-@behaviour("dtype_not_kept", MULTI_HEAD)
-@cases("multi_head_bfloat16")
-def behaves_other_dtype_of_heads(student: Student, case: Case) -> bool:
-    """bfloat16 in, another dtype out, and the numbers right."""
-    return _other_dtype(student, case, lambda: _heads(student, case, case["mask"]))
-
-
-@behaviour("dtype_not_kept", "lab1.silu")
-@cases("silu_bfloat16")
-def behaves_other_dtype_of_silu(student: Student, case: Case) -> bool:
-    """bfloat16 in, another dtype out, and the numbers right."""
-    return _other_dtype(student, case, lambda: student.call("mlp.silu", case["x"]))
-
-
-@behaviour("dtype_not_kept", LAYER_NORM)
-@cases("layer_norm_bfloat16")
-def behaves_other_dtype_of_layer_norm(student: Student, case: Case) -> bool:
-    """bfloat16 in, another dtype out, and the numbers right."""
-    return _other_dtype(student, case, lambda: _module(student, LAYER_NORM, case))
-
-
-@behaviour("dtype_not_kept", RMS_NORM)
-@cases("rms_norm_bfloat16")
-def behaves_other_dtype_of_rms_norm(student: Student, case: Case) -> bool:
-    """bfloat16 in, another dtype out, and the numbers right."""
-    return _other_dtype(student, case, lambda: _module(student, RMS_NORM, case))
-
-
-@behaviour("dtype_not_kept", FEED_FORWARD)
-@cases("feed_forward_bfloat16")
-def behaves_other_dtype_of_feed_forward(student: Student, case: Case) -> bool:
-    """bfloat16 in, another dtype out, and the numbers right."""
-    return _other_dtype(student, case, lambda: _module(student, FEED_FORWARD, case))
 
 
 def _deaf_to_eps(student: Student, case: Case, exercise: str) -> bool:

@@ -299,50 +299,6 @@ def behaves_overwritten_input(student: Student, case: Case) -> bool:
     return False
 
 
-def _is_first_of_several(student: Student, result: Result, case: Case) -> bool:
-    value = result.value
-    if not isinstance(value, (tuple, list)) or not value:
-        return False
-    return works(student, lambda: expect_close(value[0], case["y"], case))
-
-
-@behaviour("tuple_returned", ATTENTION)
-@cases("attention_core")
-def behaves_tuple_of_attention(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return _is_first_of_several(student, attention_of(student, case)(case["x"]), case)
-
-
-@behaviour("tuple_returned", MLP)
-@cases("mlp_core")
-def behaves_tuple_of_mlp(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    mlp = student.new("mlp.Qwen3MLP", config(case.config), weights=case.weights)
-    return _is_first_of_several(student, mlp(case["x"]), case)
-
-
-@behaviour("nothing_returned", ATTENTION)
-@cases("attention_core")
-def behaves_silent_attention(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return attention_of(student, case)(case["x"]).value is None
-
-
-@behaviour("nothing_returned", "lab2.rotate_half")
-@cases("rotate_half")
-def behaves_silent_rotate_half(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return student.call("attention.rotate_half", case["x"]).value is None
-
-
-@behaviour("nothing_returned", "lab2.apply_rotary")
-@cases("rotation")
-def behaves_silent_rotation(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    given = (case[name] for name in ("q", "k", "cos", "sin"))
-    return student.call("attention.apply_rotary_pos_emb", *given).value is None
-
-
 @behaviour("keys_from_queries", "lab2.apply_rotary")
 @cases("rotation")
 def behaves_keys_from_queries(student: Student, case: Case) -> bool:
@@ -354,21 +310,6 @@ def behaves_keys_from_queries(student: Student, case: Case) -> bool:
             one, other = (part.array if isinstance(part, Tensor) else None for part in pair)
             return near(one, other)
     return False
-
-
-@behaviour("nothing_returned", "lab2.repeat_kv")
-@cases("repeating")
-def behaves_silent_repetition(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return student.call("attention.repeat_kv", case["x"], 2).value is None
-
-
-@behaviour("nothing_returned", MLP)
-@cases("mlp_core")
-def behaves_silent_mlp(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    mlp = student.new("mlp.Qwen3MLP", config(case.config), weights=case.weights)
-    return mlp(case["x"]).value is None
 
 
 @behaviour("intermediate_size_fixed", MLP)

@@ -14,10 +14,9 @@ from autograder.checks.expect import (
     expect_items,
     expect_same,
     expect_shape,
-    expect_tensor,
     works,
 )
-from autograder.checks.experiments import causal_mask, is_beside, is_right, near
+from autograder.checks.experiments import causal_mask, is_right, near
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
@@ -27,7 +26,6 @@ from labs.lab3_kv_cache.checks.experiments import (
     all_of_both,
     attend,
     converted,
-    feed,
     feeds,
     first_after_reset,
     gives_back,
@@ -56,35 +54,6 @@ def _table(student: Student, case: Case) -> list[object]:
     return answers(student, partial(student.call, "attention.precompute_freqs_cis", *numbers))
 
 
-@behaviour("tuple_returned", ATTENTION)
-@cases("attention_core")
-def behaves_tuple_of_attention(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: attend(student, case))
-
-
-@behaviour("tuple_returned", FEED_FORWARD)
-@cases("mlp_core")
-def behaves_tuple_of_feed_forward(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: feed(student, case))
-
-
-@behaviour("nothing_returned", TABLE)
-@cases("freqs")
-def behaves_silent_table(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in _table(student, case)
-
-
-@behaviour("nothing_returned", ROTARY)
-@cases("rotation")
-def behaves_silent_rotation(student: Student, case: Case) -> bool:
-    """The call gives None, or a pair with None in it."""
-    found = answers(student, lambda: rotation(student, case))
-    return None in found or any(isinstance(pair, (tuple, list)) and None in pair for pair in found)
-
-
 @behaviour("keys_from_queries", ROTARY)
 @cases("rotation")
 def behaves_keys_from_queries(student: Student, case: Case) -> bool:
@@ -94,56 +63,6 @@ def behaves_keys_from_queries(student: Student, case: Case) -> bool:
         if isinstance(pair, (tuple, list)) and len(pair) == 2:
             return all(isinstance(one, Tensor) and near(one.array, queries) for one in pair)
     return False
-
-
-@behaviour("nothing_returned", "lab3.permute")
-@cases("permuting")
-def behaves_silent_permutation(student: Student, case: Case) -> bool:
-    """The call gives None, for a matrix or for the weight of a norm."""
-    numbers = case["head_dim"]
-    given = (
-        (case["weight"], case["heads"], numbers),
-        (Tensor.of(case["weight"].array[:numbers, 0]), 1, numbers),
-    )
-    calls = (partial(student.call, "attention.permute_for_complex", *some) for some in given)
-    return None in answers(student, *calls)
-
-
-@behaviour("nothing_returned", CACHE)
-@cases("keys_and_values")
-def behaves_silent_cache(student: Student, case: Case) -> bool:
-    """A first call of update, or a second one, gives None."""
-    first, second, _ = case["pieces"]
-    cache = new_cache(student, case)
-    calls = ((0, first), (first, first + second), (first + second, first + second + 1))
-    return None in answers(student, *(partial(put, student, cache, case, *at) for at in calls))
-
-
-@behaviour("nothing_returned", ATTENTION)
-@cases("decoding")
-def behaves_silent_attention(student: Student, case: Case) -> bool:
-    """A call gives None, without a mask, with one, or with a cache."""
-
-    def cached() -> Result:
-        return attend(student, case, cache_of(student, case))
-
-    masked = partial(attend, student, case, None, case["mask"])
-    return None in answers(student, lambda: attend(student, case), masked, cached)
-
-
-@behaviour("nothing_returned", FEED_FORWARD)
-@cases("mlp_core")
-def behaves_silent_feed_forward(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: feed(student, case))
-
-
-@behaviour("nothing_returned", CONVERT)
-@cases("converting")
-def behaves_silent_conversion(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    call = partial(student.call, "mlp.convert_hf_mlp", case.group("in."))
-    return None in answers(student, call)
 
 
 @behaviour("pair_not_returned", CACHE)
@@ -463,15 +382,6 @@ def behaves_rounded_elsewhere(student: Student, case: Case) -> bool:
 def behaves_three_axes(student: Student, case: Case) -> bool:
     """[1, tokens, dim] is served, [tokens, dim] is not."""
     return feeds(student, case, 1) and not feeds(student, case)
-
-
-@behaviour("dtype_not_kept", FEED_FORWARD)
-@cases("mlp_bfloat16")
-def behaves_dtype_of_feed_forward(student: Student, case: Case) -> bool:
-    """The right numbers come in another dtype."""
-    result = feed(student, case)
-    right = is_right(student, case, lambda: result)
-    return right and expect_tensor(result, case).dtype != "bfloat16"
 
 
 @behaviour("old_names_kept", CONVERT)

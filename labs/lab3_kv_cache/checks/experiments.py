@@ -36,11 +36,6 @@ def attend(
     return attention_of(student, case, cache)(x, 0, table_of(student, case), *mask)
 
 
-def feed(student: Student, case: Case) -> Result:
-    numbers, dtype = (case["dim"], case["width"]), case.values.get("dtype", "float32")
-    return student.new("mlp.FeedForward", *numbers, weights=case.weights, dtype=dtype)(case["x"])
-
-
 def new_cache(student: Student, case: Case, batch: int | None = None) -> Handle:
     sizes = (batch or case["size"][0], *case["size"][1:])
     return student.new("attention.KVCache", *sizes, Dtype("float32"))

@@ -18,9 +18,9 @@ from autograder.checks.expect import (
     expect_value,
     works,
 )
-from autograder.checks.experiments import is_beside, is_right
+from autograder.checks.experiments import is_right
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Dtype, Folder, Result, Student
+from autograder.sandbox.student import Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import (
     CACHE,
@@ -41,8 +41,6 @@ from labs.lab4_tinyllm.checks.experiments import (
     first_layers,
     hides,
     in_turn,
-    layer_answer,
-    model_answer,
     needs_cache,
     needs_mask,
     needs_option,
@@ -57,106 +55,6 @@ LAYER, MASK, SAMPLE, GENERATE, LOAD, PAST = (
     "lab4.load",
     "lab4.past",
 )
-
-
-@behaviour("tuple_returned", LAYER)
-@cases("layer_core")
-def behaves_tuple_of_layer(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: layer_answer(student, case))
-
-
-@behaviour("tuple_returned", MODEL)
-@cases("model_core")
-def behaves_tuple_of_model(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: model_answer(student, case, MODEL))
-
-
-@behaviour("tuple_returned", CAUSAL_LM)
-@cases("lm_untied")
-def behaves_tuple_of_causal_lm(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: model_answer(student, case, CAUSAL_LM))
-
-
-@behaviour("tuple_returned", SAMPLE)
-@cases("sample_greedy")
-def behaves_tuple_of_sample(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: student.call("model.sample", case["logits"]))
-
-
-@behaviour("tuple_returned", GENERATE)
-@cases("generate_greedy")
-def behaves_tuple_of_generate(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: text_answer(student, case))
-
-
-@behaviour("nothing_returned", LAYER)
-@cases("layer_core")
-def behaves_silent_layer(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: layer_answer(student, case))
-
-
-@behaviour("nothing_returned", MASK)
-@cases("masks_left")
-def behaves_silent_mask(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    given = case["keep"], case["queries"], Dtype("float32")
-    return None in answers(student, partial(student.call, "model.build_attention_mask", *given))
-
-
-@behaviour("nothing_returned", "lab4.position_ids")
-@cases("masks_left")
-def behaves_silent_positions(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    given = case["keep"], case["queries"]
-    return None in answers(student, partial(student.call, "model.build_position_ids", *given))
-
-
-@behaviour("nothing_returned", MODEL)
-@cases("model_core")
-def behaves_silent_model(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: model_answer(student, case, MODEL))
-
-
-@behaviour("nothing_returned", CAUSAL_LM)
-@cases("lm_untied")
-def behaves_silent_causal_lm(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: model_answer(student, case, CAUSAL_LM))
-
-
-@behaviour("nothing_returned", LOAD)
-@cases("load_tied")
-def behaves_silent_load(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    given = Folder(case["folder"]), *STAND_INS
-    return None in answers(student, partial(student.call, "model.load_hf_checkpoint", *given))
-
-
-@behaviour("nothing_returned", SAMPLE)
-@cases("sample_greedy")
-def behaves_silent_sample(student: Student, case: Case) -> bool:
-    """A call gives None, at a temperature of 0, above it, or with a filter."""
-    options: tuple[dict[str, Any], ...] = (
-        {}, {"temperature": 1.0}, {"temperature": 1.0, "top_k": 2},
-        {"temperature": 1.0, "top_p": 0.5},
-    )  # fmt: skip
-    calls = (partial(student.call, "model.sample", case["logits"], **some) for some in options)
-    return None in answers(student, *calls)
-
-
-@behaviour("nothing_returned", GENERATE)
-@cases("generate_greedy")
-def behaves_silent_generate(student: Student, case: Case) -> bool:
-    """A call gives None, with or without an end token."""
-    calls = (partial(text_answer, student, case, **given) for given in ({}, {"eos": 4}))
-    return None in answers(student, *calls)
 
 
 @behaviour("mask_required", MODEL)

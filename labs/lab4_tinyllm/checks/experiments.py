@@ -27,7 +27,6 @@ from labs.lab4_tinyllm.checks.calls import (
     STAND_INS,
     attention_of,
     bounds,
-    layer_of,
     like,
     model_of,
 )
@@ -35,10 +34,6 @@ from labs.lab4_tinyllm.checks.calls import (
 MODEL, CAUSAL_LM = "lab4.model", "lab4.causal_lm"
 KINDS = {MODEL: "Qwen3Model", CAUSAL_LM: "Qwen3ForCausalLM"}
 WHY = Text("the two should agree.", "两者应当一致。")
-
-
-def layer_answer(student: Student, case: Case) -> Result:
-    return layer_of(student, case)(case["x"], position_ids=case["positions"])
 
 
 def model_answer(student: Student, case: Case, exercise: str, **given: Any) -> Result:

@@ -70,7 +70,6 @@ from labs.lab5_tensor_parallel.checks.questions import (
     ROTARY,
     ROW,
     ROWS,
-    SIMPLEST,
     TABLE_PATH,
     TURN,
     WHOLE,
@@ -78,7 +77,6 @@ from labs.lab5_tensor_parallel.checks.questions import (
     Q,
     all_near,
     array_of,
-    beside,
     given,
     kind_of_error,
     norm_pair,
@@ -90,7 +88,6 @@ from labs.lab5_tensor_parallel.checks.questions import (
     places_on_ranks,
     replaced,
     shown,
-    silent,
     told,
 )
 
@@ -486,12 +483,3 @@ def behaves_no_default_factor(student: Student, case: Case) -> bool:
 
     ones = np.ones(case["q"].shape[:-1])
     return near(grown(), ones) and near(grown(attention_factor=1.5), 1.5 * ones)
-
-
-# What a call gives that ends without a return, or with more than it should.
-
-for _exercise, (_recipe, _name) in SIMPLEST.items():
-    _word = _exercise.removeprefix("lab5.")
-    globals()[f"behaves_silent_{_word}"] = silent(_exercise, _recipe)
-    if _name:
-        globals()[f"behaves_tuple_of_{_word}"] = beside(_exercise, _recipe, _name)

@@ -1,4 +1,4 @@
-"""How experiments of lab 5 ask, and the simplest call of every exercise."""
+"""How experiments of lab 5 ask."""
 
 from __future__ import annotations
 
@@ -18,13 +18,10 @@ from autograder.checks.expect import (
     behaviour,
     cases,
     config,
-    expect_close,
-    holds,
 )
 from autograder.checks.experiments import near
 from autograder.reference.cases import Case
 from autograder.sandbox.ranks import RankResult
-from labs.lab5_tensor_parallel.checks.calls import attention_of, qkv_sizes
 
 Array = NDArray[np.float64]
 
@@ -66,7 +63,7 @@ def all_near(got: Sequence[Array] | None, want: Sequence[Any]) -> bool:
     return got is not None and all(near(a, b) for a, b in zip(got, want, strict=True))
 
 
-# ---- the simplest call of every exercise
+# ---- the exercises
 
 QK, ROWS, HEAD, TURN = "lab5.qkv", "lab5.row", "lab5.head_norm", "lab5.rotate"
 FLAT, ATTEND, MERGED, ACT = (
@@ -76,27 +73,8 @@ FLAT, ATTEND, MERGED, ACT = (
     "lab5.silu_and_mul",
 )
 MLP, NORM, LAYER, LOAD = "lab5.mlp", "lab5.norm", "lab5.layer", "lab5.load"
-EMBED, LM_HEAD, YARN, ROTARY = "lab5.embedding", "lab5.lm_head", "lab5.yarn", "lab5.rotary"
+EMBED, LM_HEAD, ROTARY = "lab5.embedding", "lab5.lm_head", "lab5.rotary"
 WHOLE = "lab5.causal_lm"
-
-# Of every exercise: the recipe of its simplest call, and what that call should give.
-SIMPLEST = {
-    QK: ("qkv_alone", "1.0.y"),
-    ROWS: ("row", "y"),
-    HEAD: ("head_norm", "y"),
-    TURN: ("rotation", ""),
-    FLAT: ("flat_core", "y"),
-    ATTEND: ("attention_core", "y"),
-    MERGED: ("merged", "1.0.y"),
-    ACT: ("activation", "y"),
-    MLP: ("mlp_standing", "y"),
-    EMBED: ("embedding_alone", "y"),
-    LM_HEAD: ("lm_head", "y"),
-    YARN: ("yarn", "y"),
-    NORM: ("norm", ""),
-    LAYER: ("layers", ""),
-    ROTARY: ("rotary_plain", ""),
-}
 
 
 def norm_pair(student: Student, case: Case) -> Result:
@@ -104,49 +82,6 @@ def norm_pair(student: Student, case: Case) -> Result:
     sizes, dtype = (case["x"].shape[-1], case["eps"]), case.values["dtype"]
     norm = student.new("mlp.RMSNorm", *sizes, weights=case.weights, dtype=dtype)
     return norm(case["x"], case["residual"])
-
-
-def simplest(student: Student, case: Case, exercise: str) -> Result:
-    """The simplest call of an exercise, on one rank."""
-    sizes: tuple[Any, ...]
-    if exercise == TURN:
-        return student.call("attention.rotate", case["q"], case["positions"], case["theta"])
-    if exercise == FLAT:
-        tensors = (case[name] for name in ("q", "k", "v", "cu"))
-        return student.call("attention.flat_attention", *tensors)
-    if exercise == ATTEND:
-        return attention_of(student, case)(case["positions"], case["x"], case["cu"])
-    if exercise == ACT:
-        return student.new("mlp.SiluAndMul")(case["x"])
-    if exercise == YARN:
-        sizes = case["size"], case["theta"], case["scaling"]
-        return student.call("model.yarn_frequencies", *sizes)
-    if exercise == ROTARY:
-        sizes = case["size"], case["theta"], case["scaling"]
-        return student.new("model.RotaryEmbedding", *sizes)(case["q"], case["positions"])
-    if exercise == NORM:
-        return norm_pair(student, case)
-    if exercise == HEAD:
-        sizes = case["x"].shape[-1], case["eps"]
-        return student.new("attention.HeadNorm", *sizes, weights=case.weights)(case["x"])
-    if exercise == MLP:
-        down = student.new("labs.given.flat.StandInDown", *case["sizes"])
-        mlp = student.new("mlp.Qwen3MLP", *case["sizes"], down, weights=case.group("1.0."))
-        return mlp(case["x"])
-    if exercise == LAYER:
-        hidden, eps = case.config["hidden_size"], case.config["rms_norm_eps"]
-        parts = (student.new(f"labs.given.flat.StandIn{n}", hidden) for n in ("Attention", "MLP"))
-        layer = student.new("mlp.Qwen3DecoderLayer", hidden, eps, *parts)
-        return layer(case["positions"], case["x"], None, case["cu"])
-    if exercise == EMBED:
-        weights = {"weight": case["weight"]}
-        return student.new(PATHS[exercise], *case["sizes"], weights=weights)(case["ids"])
-    if exercise == LM_HEAD:
-        weights = {"weight": case["weight"]}
-        return student.new(PATHS[exercise], *case["sizes"], weights=weights)(case["x"], case["cu"])
-    sizes = qkv_sizes(case) if exercise == QK else case["sizes"]
-    weights = {"weight": case["weight" if exercise == ROWS else "1.0.weight"]}
-    return student.new(PATHS[exercise], *sizes, weights=weights)(case["x"])
 
 
 # ---- the norm, loading, and the whole model
@@ -269,9 +204,6 @@ def packed_on(student: Student, world: int, kv_heads: int) -> tuple[int, Any, An
 QKV = "attention.QKVParallelLinear"
 MERGED_PATH, TABLE_PATH = "mlp.MergedColumnParallelLinear", "model.VocabParallelEmbedding"
 ROW = "attention.RowParallelLinear"
-PATHS = {
-    QK: QKV, ROWS: ROW, MERGED: MERGED_PATH, EMBED: TABLE_PATH, LM_HEAD: "model.ParallelLMHead",
-}  # fmt: skip
 
 
 Experiment = Callable[[Student, Case], bool]
@@ -286,28 +218,6 @@ def shown(mistake: str, exercise: str, recipe: str, experiment: Experiment) -> E
         return experiment(student, case)
 
     return behaves
-
-
-def silent(exercise: str, recipe: str) -> Experiment:
-    """The experiment that shows a call which gives None."""
-
-    def gives_none(student: Student, case: Case) -> bool:
-        return None in answers(student, lambda: simplest(student, case, exercise))
-
-    return shown("nothing_returned", exercise, recipe, gives_none)
-
-
-def beside(exercise: str, recipe: str, name: str = "y") -> Experiment:
-    """The experiment that shows a right answer as one of several items."""
-
-    def gives_more(student: Student, case: Case) -> bool:
-        return holds(
-            student,
-            lambda: simplest(student, case, exercise),
-            lambda item: expect_close(item, case[name], case),
-        )
-
-    return shown("tuple_returned", exercise, recipe, gives_more)
 
 
 def weight_after(

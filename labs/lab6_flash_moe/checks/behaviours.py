@@ -11,7 +11,7 @@ from autograder.checks.experiments import is_beside, near, normal, softmax
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
-from labs.lab6_flash_moe.checks.calls import block_of, blocks_of, by_expert, flash, routed
+from labs.lab6_flash_moe.checks.calls import block_of, by_expert, routed
 from labs.lab6_flash_moe.checks.experiments import (
     BUMP,
     CHOSEN,
@@ -28,13 +28,11 @@ from labs.lab6_flash_moe.checks.experiments import (
     experts_give,
     first_query_decides,
     halves_are,
-    loss_by,
     losses_are,
     made_by,
     masked_probabilities,
     masked_shares,
     means_over_experts,
-    mixed_by,
     one_by_one,
     pair_of,
     routed_by,
@@ -52,70 +50,6 @@ EXPERTS, SPARSE, LOSS = "lab6.experts", "lab6.sparse_moe", "lab6.load_balancing"
 
 
 # What a call gives that ends without a return, or with more than it should.
-@behaviour("nothing_returned", ONLINE)
-@cases("scores_blocks")
-def behaves_silent_online(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    given = blocks_of(case)
-    return None in answers(student, lambda: student.call("attention.online_softmax", given))
-
-
-@behaviour("nothing_returned", FLASH)
-@cases("flash_core")
-def behaves_silent_flash(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: flash(student, case))
-
-
-@behaviour("nothing_returned", ROUTER)
-@cases("router_plain")
-def behaves_silent_router(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: routed_by(student, case))
-
-
-@behaviour("nothing_returned", EXPERTS)
-@cases("experts_core")
-def behaves_silent_experts(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: mixed_by(student, case))
-
-
-@behaviour("nothing_returned", SPARSE)
-@cases("moe_normed")
-def behaves_silent_block(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: made_by(student, case))
-
-
-@behaviour("nothing_returned", LOSS)
-@cases("loss_one_layer")
-def behaves_silent_loss(student: Student, case: Case) -> bool:
-    """The call gives None."""
-    return None in answers(student, lambda: loss_by(student, case))
-
-
-@behaviour("tuple_returned", FLASH)
-@cases("flash_core")
-def behaves_tuple_of_flash(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: flash(student, case))
-
-
-@behaviour("tuple_returned", EXPERTS)
-@cases("experts_core")
-def behaves_tuple_of_experts(student: Student, case: Case) -> bool:
-    """The right answer comes with something beside it."""
-    return is_beside(student, case, lambda: mixed_by(student, case))
-
-
-@behaviour("tuple_returned", LOSS)
-@cases("loss_one_layer")
-def behaves_tuple_of_loss(student: Student, case: Case) -> bool:
-    """The right loss comes with something beside it."""
-    return is_beside(student, case, lambda: loss_by(student, case), "loss")
-
-
 @behaviour("logits_left_out", SPARSE)
 @cases("moe_normed")
 def behaves_block_without_logits(student: Student, case: Case) -> bool:

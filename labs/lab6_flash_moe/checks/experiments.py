@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from autograder.checks.expect import Result, Student, Tensor, answers
 from autograder.checks.experiments import near, normal, softmax
 from autograder.reference.cases import Case
-from labs.lab6_flash_moe.checks.calls import block_of, blocks_of, experts_of, router_of
+from labs.lab6_flash_moe.checks.calls import block_of, router_of
 
 Array = NDArray[np.float64]
 UP, DOWN, BUMP, LEVEL = (0.0, 1.0, 2.0), (2.0, 1.0, 0.0), (0.0, 2.0, 1.0), (0.0, 0.0, 0.0)
@@ -27,16 +27,8 @@ def routed_by(student: Student, case: Case) -> Result:
     return router_of(student, case)(case["x"])
 
 
-def mixed_by(student: Student, case: Case) -> Result:
-    return experts_of(student, case)(*(case[name] for name in ("x", "chosen", "shares")))
-
-
 def made_by(student: Student, case: Case) -> Result:
     return block_of(student, case)(case["x"])
-
-
-def loss_by(student: Student, case: Case) -> Result:
-    return student.call("mlp.load_balancing_loss", blocks_of(case), *case["size"])
 
 
 def in_dtype(values: Any, dtype: str) -> Tensor:

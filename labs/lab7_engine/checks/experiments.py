@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autograder.checks.expect import (
-    Case,
     Handle,
     Literal,
     Result,
@@ -99,6 +99,20 @@ def forked(student: Student, count: int) -> tuple[list[int], list[int], int] | N
     return own, after, owners
 
 
+def copied(student: Student) -> tuple[bool, bool] | None:
+    """Whether all four keys, and values, stand in the block that a fork of three wrote into."""
+    pool = pool_of_six(student)
+    table = table_of(student, pool)
+    own, after = appended(student, table, 3), appended(student, fork_of(student, table), 1)
+    if not isinstance(own, list) or not isinstance(after, list) or len(after) != 1 or after == own:
+        return None
+    whole = [first(student, partial(student.get, pool, name)) for name in ("keys", "values")]
+    if not all(isinstance(one, Tensor) and one.shape == (6, ROWS, 1, 2) for one in whole):
+        return None
+    keys, values = (bool((one.array[after[0]] == 1).all()) for one in whole)
+    return keys, values
+
+
 def written_alone(student: Student) -> tuple[list[int], list[int], list[int]] | None:
     """Two blocks are forked, the fork writes into the second, then the table that was forked does.
 
@@ -143,28 +157,39 @@ def places(*blocks: Sequence[int]) -> Array:
     return np.asarray(counts.ravel() / counts.sum())
 
 
-def attended(
-    student: Student, x: NDArray[np.float32], at: Sequence[int]
-) -> tuple[Callable[[], Result], Handle]:
-    """A call of attention, whose weights are all units, on tokens at positions; and its pool."""
+def attending(
+    student: Student,
+) -> tuple[Callable[[NDArray[np.float32], Sequence[int]], Result], Handle]:
+    """Attention, whose weights are all units, of tokens at positions, call by call; its pool."""
     unit = Tensor.of(np.eye(4, dtype=np.float32))
     weights = {f"{name}_proj.weight": unit for name in "qkvo"}
     weights |= {f"{name}_norm.weight": Tensor.of(np.ones(4, np.float32)) for name in "qk"}
     attention = student.new("attention.Qwen3Attention", 4, 1, 1, 4, 1e-6, 100.0, weights=weights)
     pool = student.new("attention.BlockPool", 1, ROWS, 1, 4)
-    ends = Tensor.of(np.array([0, len(x)], np.int64))
-    given = Tensor.of(np.array(at, np.int64)), Tensor.of(x), [table_of(student, pool)], ends
-    return lambda: attention(*given), pool
+    table = table_of(student, pool)
+
+    def call(x: NDArray[np.float32], at: Sequence[int]) -> Result:
+        places, ends = (Tensor.of(np.array(one, np.int64)) for one in (at, [0, len(x)]))
+        return attention(places, Tensor.of(x), [table], ends)
+
+    return call, pool
 
 
 def stored_values(student: Student, x: NDArray[np.float32], at: Sequence[int]) -> Any:
     """What attention stores as values of tokens at positions."""
-    call, pool = attended(student, x, at)
-    if not answers(student, call):
+    call, pool = attending(student)
+    if not answers(student, lambda: call(x, at)):
         return None
     got = first(student, lambda: student.get(pool, "values"))
     fits = isinstance(got, Tensor) and got.array.shape == (1, ROWS, 1, 4)
     return got.array[0, : len(x), 0] if fits else None
+
+
+def last_output(student: Student, x: NDArray[np.float32], at: Sequence[int]) -> Any:
+    """What attention gives for the last token, in a call behind that of the others."""
+    call, _ = attending(student)
+    before = answers(student, lambda: call(x[:-1], at[:-1]))
+    return first(student, lambda: call(x[-1:], at[-1:])) if before else None
 
 
 def turned(x: NDArray[np.float32], at: Sequence[int]) -> Array:
@@ -232,14 +257,14 @@ def story(student: Student, sizes: Sequence[int], *prompts: int) -> list[str]:
     return [" ".join(lines[step]) for step in sorted(lines)]
 
 
-def first_known(student: Student) -> dict[int, int]:
+def first_known(student: Student, chunk: int = 4) -> dict[int, int]:
     """In which step each beginning of a text, of so many tokens, is made known; none if not right.
 
-    A prompt of 8 tokens and 5 new ones, in blocks of 3 and chunks of 4.
+    A prompt of 8 tokens and 5 new ones, in blocks of 3 and in chunks.
     """
     told = None
     with suppress(StudentError):
-        told = driven(student, (6, 3, 4, 2), [[0, [5, 6, 7, 8, 9, 5, 4, 3], 5, 0, 0]])
+        told = driven(student, (6, 3, chunk, 2), [[0, [5, 6, 7, 8, 9, 5, 4, 3], 5, 0, 0]])
     if not isinstance(told, dict):
         return {}
     arrays = [told.get(name) for name in ("works", "tokens", "fills", "filled")]
@@ -247,7 +272,7 @@ def first_known(student: Student) -> dict[int, int]:
     if len(lists) < len(arrays):
         return {}
     works, text, fills, filled = lists
-    if [work[3] for work in works] != [4, 4, 1, 1, 1, 1]:
+    if [work[3] for work in works] != [chunk, 8 - chunk, 1, 1, 1, 1]:
         return {}
     known: dict[int, int] = {}
     for step, _, count in fills:
@@ -256,6 +281,19 @@ def first_known(student: Student) -> dict[int, int]:
         known.setdefault(count, step)
         del filled[:count]
     return known
+
+
+def refused(student: Student, tokens: int) -> bool | None:
+    """Whether a request is refused whose computed tokens are so many; there is room for eight."""
+    cache = student.new(f"{GIVEN}.PlainCache", 4, 2)
+    scheduler = student.new("engine.Scheduler", cache, 8, 2)
+    request = student.new(f"{GIVEN}.Request", 0, Literal((1, 2, 3, 4)), tokens - 3)
+    try:
+        student.call(scheduler, request, method="add")
+        student.flush()
+    except StudentError as error:
+        return True if error.is_a("ValueError") else None
+    return False
 
 
 def raises_when_found(student: Student) -> bool:
@@ -319,14 +357,29 @@ def stopped_text(student: Student, stop: str) -> tuple[str, bool] | None:
     return str(texts.get("0")), told[1] == [[0]]
 
 
+def two_words(student: Student) -> str:
+    """The words behind tokens 0 and 1, and behind a token 5 that is computed after them.
+
+    Which of 64 words comes is what the tokens that are seen come to; see the model's ``row_of``.
+    """
+    model = student.new(f"{GIVEN}.PagedModel", Tensor.of(np.eye(64, dtype=np.float32)), 1, ROWS)
+    script = [[0, [[0, 0, [0, 1], [0], True]], []], [1, [[0, 2, [5], [0], True]], [0]]]
+    return _text_of(student, model, script, 0.0)
+
+
 def sampled(student: Student, *works: bool) -> str:
     """The words of batches of one work each, with or without a sample; 64 are equally likely."""
     model = student.new(f"{GIVEN}.PagedModel", Tensor.of(np.zeros((1, 64), np.float32)), 1, ROWS)
     script = [[at, [[0, at, [0], [0], sample]], []] for at, sample in enumerate(works)]
     script[-1][-1] = [0]
+    return _text_of(student, model, script, 1.0)
+
+
+def _text_of(student: Student, model: Handle, script: list[Any], temperature: float) -> str:
+    """The text of a request whose batches stand written, of 64 words from @ on."""
     scheduler = student.new(f"{GIVEN}.ScriptedScheduler", Literal(script))
     engine = student.new("engine.Engine", model, scheduler, [chr(64 + n) for n in range(64)])
-    rows = Literal([[0, [0], len(works), 0, [], 1.0, 3]])
+    rows = Literal([[0, [0], len(script), 0, [], temperature, 3]])
     texts = first(student, lambda: student.call(f"{GIVEN}.texts", engine, rows))
     return str(texts.get("0", "")) if isinstance(texts, dict) else ""
 
@@ -384,12 +437,6 @@ def speculated(
     return numbers(first(student, lambda: student.call(step, *given)))
 
 
-def paged_of(student: Student, case: Case) -> Result:
-    """Paged attention of the case's tensors."""
-    names = ("q", "k", "v", "tables", "contexts", "cu")
-    return student.call("attention.paged_attention", *(case[name] for name in names))
-
-
 def saved(student: Student, name: str) -> tuple[bool, list[str]]:
     """Whether a new layer in four bits has a tensor of this name, and what its state dict has."""
     layer = student.new("mlp.GroupQuantizedLinear", 8, 3, 4)
@@ -400,15 +447,3 @@ def saved(student: Student, name: str) -> tuple[bool, list[str]]:
         lambda: student.call("builtins.sorted", student.new("operator.call", lister, layer)),
     )
     return isinstance(part, Tensor), names if isinstance(names, list) else []
-
-
-def mlp_of(student: Student, case: Case) -> Result:
-    """The MLP with the case's buffers, on its ``x``."""
-    sizes = *case["sizes"], case["group"], case["block"]
-    return student.new("mlp.Qwen3MLP", *sizes, weights=case.weights)(case["x"])
-
-
-def layer_of(student: Student, case: Case, path: str) -> Handle:
-    """A layer with the case's buffers."""
-    group = (case["group"],) if path == "mlp.GroupQuantizedLinear" else ()
-    return student.new(path, *case["sizes"], *group, case["block"], weights=case.weights)
