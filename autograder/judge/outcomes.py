@@ -127,7 +127,8 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
     ):
         if not given:
             return Message("check.nothing_given", words)
-        return Message("check.not_importable", words | {"given": ", ".join(given)})
+        listed = {"en": ", ".join(given), "zh": "、".join(given)}
+        return Message("check.not_importable", words | {"given": listed})
     if case is IMPORT and last is not None:
         here = last.file.rpartition("/")[2] == file  # it may be shown with its folder
         where = {

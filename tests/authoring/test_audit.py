@@ -254,7 +254,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (add(RECIPES, "\n@recipe()\ndef idle(draw): ...\n"), "no check uses the recipe idle"),
         (swap(EXPERIMENTS, '"theta_fixed", T', '"fixed", T'), "fixed_theta shows fixed, and"),
         (swap(EXPERIMENTS, '"theta_fixed", T', '"no_scale", T'), "shows the behaviour theta_fixed"),
-        (swap(EXPERIMENTS, '"lab2.mlp"', '"lab2.mpl"'), "silent_mlp is for lab2.mpl, and lab.toml"),
+        (swap(EXPERIMENTS, '"lab2.mlp"', '"lab2.mpl"'), "three_axes is for lab2.mpl, and lab.toml"),
         (swap(EXPERIMENTS, '@cases("mlp_flat")\n', ""), "behaves_three_axes needs both @behaviour"),
     ],
     "no check expects what another request held": [

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autograder.checks.expect import (
+    Literal,
     answers,
     behaviour,
     cases,
@@ -22,6 +23,7 @@ from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab1_foundations.checks.calls import made
+from labs.lab1_foundations.checks.token_calls import tokenizer
 
 ATTENTION, MULTI_HEAD = "lab1.attention", "lab1.multi_head"
 LAYER_NORM, RMS_NORM, FEED_FORWARD = "lab1.layer_norm", "lab1.rms_norm", "lab1.feed_forward"
@@ -204,3 +206,60 @@ def behaves_three_axes_of_rms_norm(student: Student, case: Case) -> bool:
 def behaves_three_axes_of_feed_forward(student: Student, case: Case) -> bool:
     """Three axes are served, other numbers are not."""
     return _three_axes(student, case, FEED_FORWARD)
+
+
+@behaviour("bool_mask_without_effect", ATTENTION)
+@cases("attention_hidden")
+def behaves_idle_bool_mask(student: Student, case: Case) -> bool:
+    """A bool mask gives what no mask gives; the additive one that says the same is served."""
+    added = Tensor.of(np.where(case["mask"].array, 0, -np.inf).astype(np.float32))
+    plain = [one for one in answers(student, lambda: _attend(student, case)) if one is not None]
+    served = is_right(student, case, lambda: _attend(student, case, added))
+    return served and any(
+        works(
+            student,
+            partial(expect_same, _attend(student, case, case["mask"]), one, case, WHY),
+        )
+        for one in plain
+    )
+
+
+# Text and places.
+
+HALVES = [b"a\xc3", b"\xa9"]  # two tokens that are "a" and "é"
+
+
+@behaviour("all_held_while_one_is_open", "lab1.stream")
+@cases("stream_plain")
+def behaves_all_held(student: Student, case: Case) -> bool:
+    """An a that comes with half of a character waits for the other half."""
+    vocab = Literal({token: number for number, token in enumerate(HALVES)})
+    stream = student.new(
+        "tokens.StreamDecoder", student.new("tokens.Tokenizer", vocab, Literal([]))
+    )
+    pushes = (partial(student.call, stream, number, method="push") for number in (0, 1))
+    return answers(student, *pushes) == ["", "aé"]
+
+
+@behaviour("begin_token_prepended", "lab1.encode")
+@cases("encode_special")
+def behaves_begun(student: Student, case: Case) -> bool:
+    """The right ids come behind one that the text does not hold."""
+    encode = partial(student.call, tokenizer(student, case), case["text"], method="encode")
+    return any(
+        isinstance(ids, (list, tuple)) and list(ids[1:]) == list(case["ids"])
+        for ids in answers(student, encode)
+    )
+
+
+@behaviour("exponent_doubled", "lab1.positions")
+@cases("positions_table")
+def behaves_doubled_exponent(student: Student, case: Case) -> bool:
+    """Of two pairs the first turns by 1 at each place, the second by a ten-thousandth."""
+    table = answers(student, lambda: student.call("tokens.sinusoidal_positions", 3, 4))
+    angles = np.arange(3)[:, None] * np.array([1.0, 1e-4])
+    want = np.stack((np.sin(angles), np.cos(angles)), -1).reshape(3, 4)
+    return any(
+        isinstance(one, Tensor) and one.shape == (3, 4) and np.allclose(one.array, want, atol=1e-6)
+        for one in table
+    )

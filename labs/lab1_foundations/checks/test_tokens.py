@@ -72,7 +72,7 @@ def test_pieces_merge(student: Student, case: Case) -> None:
         Words keep the space before them, numbers are cut into digits, nothing is left out.
         单词带着前面的空格，数字逐位拆开，什么都不遗漏。
 
-    test_pieces_special: cut_special
+    test_pieces_special: cut_special cut_special_lines
         A special token is a piece of its own; of two that begin alike, the longer one wins.
         特殊 token 自成一个片段；开头相同时取更长的那个。
     """)
@@ -111,7 +111,7 @@ def test_train_runs(student: Student, case: Case) -> None:
         Of equally frequent pairs, the one with the lowest ids is merged.
         出现次数相同时，合并编号最小的一对。
 
-    test_train_special: train_special train_none train_end
+    test_train_special: train_special train_none train_little train_end
         Nothing is learned from special tokens, which get the last ids; training ends in time.
         特殊 token 不参与统计，编号排在最后；该停时停。
     """)

@@ -63,7 +63,7 @@ def _empty(draw: Draw, dtype: torch.dtype, en: str, zh: str) -> Draft:
     tensors = {"q": q, "k": k, "v": v, "empty": empty, "full": full, "added": additive(empty)}
     tensors["added"] = tensors["added"].to(dtype)
     about = s.about(f"{en}a query that sees nothing: ", f"{zh}有一个查询什么都看不到：")
-    return draft(about, tensors, row=row)
+    return draft(about, tensors, row=row, dtype=str(dtype).removeprefix("torch."))
 
 
 @recipe()
@@ -77,6 +77,18 @@ def attention_large(draw: Draw) -> Draft:
     q[..., 0] = 100  # 100 * 400 / sqrt(16) is 10,000 for every key
     q[..., ::2, 0] = -100
     return drafted(s.about("scores of ±10,000: ", "分数为 ±10,000："), q, k, v)
+
+
+@recipe()
+def attention_low(draw: Draw) -> Draft:
+    """A row of an additive mask full of -1,000,000, which hides nothing; whole numbers again."""
+    q_len, kv_len, d_v = draw.pick(((5, 7, 6), (4, 9, 3), (6, 8, 5)))
+    s = Sizes((2, 3), q_len, kv_len, 16, d_v)
+    q, k, v = call(draw, s)
+    mask = torch.zeros(q_len, kv_len)
+    mask[draw.integer(0, q_len - 1)] = -1e6
+    about = s.about("a mask with a row of -1,000,000: ", "掩码中有一行全为 -1,000,000：")
+    return drafted(about, 2 * q.round(), 2 * k.round(), v, mask)
 
 
 def _narrow(draw: Draw, dtype: torch.dtype) -> Draft:

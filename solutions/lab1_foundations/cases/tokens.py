@@ -113,6 +113,14 @@ def cut_special(draw: Draw) -> Draft:
     return _cut(text, special, f"{len(special)} special tokens", f"{len(special)} 个特殊 token")
 
 
+@recipe()
+def cut_special_lines(draw: Draw) -> Draft:
+    """Between special tokens, the pattern that is given cuts."""
+    text, special = _with_special(draw)
+    words = "special tokens, and a pattern that cuts at lines", "特殊 token 与按行切分的 pattern"
+    return _cut(f"{prose(draw, 4)}\n{text}", special, *words, LINES)
+
+
 def _trained(
     text: str,
     size: int,
@@ -261,6 +269,13 @@ def train_none(draw: Draw) -> Draft:
     """Room for bytes and special tokens only."""
     special = chosen(draw, SPECIAL, draw.pick((2, 1, 3)))
     return _trained(prose(draw, 5), 256 + len(special), special, "no room", "没有空间")
+
+
+@recipe()
+def train_little(draw: Draw) -> Draft:
+    """Less room than bytes and special tokens take; all of them are there anyway."""
+    size = draw.pick((257, 200, 256))
+    return _trained(prose(draw, 5), size, chosen(draw, SPECIAL, 3), "too little room", "空间不足")
 
 
 def _encoded(

@@ -36,6 +36,8 @@ def _chat(draw: Draw, roles: str, en: str, zh: str, *, thought: bool = False) ->
                 inside += draw.pick(("</think>\nno", " </think> again", "\n</think>\n\n"))
             begin = "  " if number < 3 else "X marks it. "  # only line breaks are taken away
             text = f"<think>\n{inside}\n</think>\n\n{begin}{text}"
+        elif role == "a":  # nothing was thought: its line breaks stay
+            text = f"\n{text.lstrip()}"
         messages.append({"role": names[role], "content": text})
     if thought:  # of others nothing is left out
         messages[-1]["content"] += " </think>?"
@@ -82,12 +84,10 @@ def embedding_lookup(draw: Draw) -> Draft:
     )
 
 
-@recipe()
-def embedding_padding(draw: Draw) -> Draft:
-    rows, dim = draw.pick(((301, 4), (303, 3), (302, 5)))
-    padding = 2 * draw.integer(129, 149) + 1  # no number of bfloat16
-    less, more = draw.integer(0, padding - 1), draw.integer(padding + 1, rows - 1)
-    ids = torch.tensor([[less, padding, more], [more, padding, more]])
+def _padding(draw: Draw, padding: int, rows: int, dim: int) -> Draft:
+    others = [row for row in draw.permutation(rows).tolist() if row != padding]
+    one, more = others[:2]
+    ids = torch.tensor([[one, padding, more], [more, padding, more]])
     slope = torch.zeros(rows, dim)
     for number in ids.flatten().tolist():
         slope[number] += number != padding
@@ -97,6 +97,18 @@ def embedding_padding(draw: Draw) -> Draft:
     weight = draw.normal(rows, dim)
     values: dict[str, Any] = {"sizes": [rows, dim], "padding": padding}
     return draft(about, {"ids": ids, "slope": slope, "w.weight": weight}, **values)
+
+
+@recipe()
+def embedding_padding(draw: Draw) -> Draft:
+    """Padding that no number of bfloat16 is."""
+    return _padding(draw, 2 * draw.integer(129, 149) + 1, *draw.pick(((301, 4), (303, 3))))
+
+
+@recipe()
+def embedding_padding_zero(draw: Draw) -> Draft:
+    """Padding by a number that counts as False."""
+    return _padding(draw, 0, *draw.pick(((21, 4), (23, 3), (22, 5))))
 
 
 @recipe()
