@@ -7,24 +7,19 @@ names, and what fits more than one row fits none: nobody may get the points of s
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autograder.course.records import HandIn, Message, Student
 from autograder.intake import names
-from autograder.intake.roster import emails_of, folded, ids_of, names_of
+from autograder.intake.roster import HIDDEN, agree, emails_of, folded, ids_of, names_of
 from autograder.report import escape
 
 # What the name of a hand-in in its course system's download tells, long after it was graded.
 #
 # ``class.json`` keeps the name (``origin.name``), though a roster may have put other ids in place
 # of the system's own.
-
-# Moodle calls a student so where names are hidden ('participant' and 'hiddenuser' in the language
-# packs of mod/assign), Canvas "anon".
-_HIDDEN = re.compile(r"(?:participant|参与者|参与人|参加者|參與者|anon)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -50,10 +45,7 @@ def told(hand_in: HandIn) -> DownloadIdentity | None:
 
 
 def _shown(name: str) -> str:
-    return "" if _HIDDEN.fullmatch(name) else name
-
-
-_HAN = re.compile("[\u3400-\u9fff]")
+    return "" if HIDDEN.fullmatch(name) else name
 
 
 @dataclass(frozen=True)
@@ -89,7 +81,7 @@ def matched(
         for asked in _asked(platform, hand_in):
             strangers: list[int] = []  # whose id fits, though not their name
             for places in index.ways(asked):
-                fitting = places if trust_ids else [p for p in places if _agree(asked, people[p])]
+                fitting = [p for p in places if trust_ids or _agree(asked, people[p])]
                 if len(fitting) == 1:
                     claimed.setdefault(fitting[0], []).append(hand_in)
                     break
@@ -171,27 +163,11 @@ def _found(index: Mapping[str, list[int]], keys: Iterable[str]) -> list[int]:
 
 
 def _agree(asked: _Asked, person: Person) -> bool:
-    """Return whether the names may be one person's: they share a word, or cannot be compared.
-
-    A name in Chinese characters and one in Latin letters cannot, nor can none at all. Systems know
-    people by more or fewer names ("Li, Wei Ming"), so one word in common will do for an id that
-    fits.
-    """
-    theirs, ours = _keys([person.name]), _keys(asked.names)
-    if not theirs or not ours or theirs & ours or _words([person.name]) & _words(asked.names):
-        return True
-    scripts = [{bool(_HAN.search(name)) for name in names} for names in (theirs, ours)]
-    return not scripts[0] & scripts[1]
+    return agree(asked.names, [person.name])
 
 
 def _keys(names: Iterable[str]) -> set[str]:
     return {key for name in names for key in names_of(Student("", name))}
-
-
-def _words(names: Iterable[str]) -> set[str]:
-    """The words of names that are longer than an initial."""
-    found = {word for name in names for word in re.split(r"[\W_]+", name.casefold())}
-    return {word for word in found if len(word) > 1}
 
 
 def _open(key: str, who: Sequence[str]) -> Message | None:

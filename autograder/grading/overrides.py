@@ -140,6 +140,11 @@ def _csv(path: Path) -> Iterator[tuple[str, Any]]:
         if absent := {*_TEXTS, "points"} - set(columns):
             raise OverrideError(f"{path}: the column {sorted(absent)[0]} is missing")
         for row in rows:
+            if any(more := row.get(None) or ()):  # a decimal comma, or one in a reason
+                raise OverrideError(
+                    f"{path}: line {rows.line_num}: {len(columns) + len(more)} cells below "
+                    f"{len(columns)} columns; put what holds a comma into quotation marks"
+                )
             pairs = zip(rows.fieldnames or (), columns, strict=True)
             cells = {key: _plain(row[name]) for name, key in pairs}
             if any(cells.get(name) for name in (*_NUMBERS, "looked_at")):

@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from autograder.course import course_file, labfile
+from autograder.course.late import LateRules
 from autograder.course.plain import from_plain
 from autograder.course.records import (
     CheckResult,
@@ -23,13 +24,14 @@ from autograder.course.records import (
     Override,
     Submission,
 )
+from autograder.course.score import score_of
 from autograder.grading import hidden_cases, late, output_folder, overrides
 from autograder.grading.engine import Engine, digests, kept_name, order_of
 from autograder.grading.journal import FinishedHandIns
 from autograder.grading.judge_process import EngineError, Options, RealWeights
 from autograder.grading.options import language as language_of
 from autograder.grading.options import there
-from autograder.grading.review_list import ReviewList
+from autograder.grading.review_list import STALE, ReviewList
 from autograder.grading.shards import OUTPUTS
 from autograder.intake.extensions import Clock
 from autograder.intake.people import Directory
@@ -73,9 +75,10 @@ def rescore(arguments: argparse.Namespace) -> int:
 
     Checks are judged again on what the hand-ins answered when ``grade --keep-outputs`` asked
     them; of hand-ins without kept outputs, or with those of other files than were graded last,
-    the results stay, and only overrides are applied. Secret, course file and overrides are those
-    of ``arguments``, else those that the class was graded with, as they are now; where that
-    course file is gone, what lateness costs stays as it was.
+    the results stay, and only overrides are applied. Which attempt is the best one is not chosen
+    anew: whoever has several gets a mark where that may have changed. Secret, course file and
+    overrides are those of ``arguments``, else those that the class was graded with, as they are
+    now; where that course file is gone, what lateness costs stays as it was.
 
     Returns:
         As ``grade`` does.
@@ -96,7 +99,7 @@ def rescore(arguments: argparse.Namespace) -> int:
         decided = overrides.given(decisions, out, lab, everybody)
         rules = late.resolved(late.read(course, lab) if course else record.late_rules, everybody)
         kept = _kept(record.hand_ins, out / OUTPUTS)
-        clock = Clock(rules)
+        clock, before = Clock(rules), record
         with TemporaryFile(dir=out) as room:
             judged = _Judged(room)
             if kept:
@@ -110,8 +113,11 @@ def rescore(arguments: argparse.Namespace) -> int:
                 say(language, "not_kept", students=output_folder.named(without))
             hand_ins = FinishedHandIns(
                 record.hand_ins,
-                lambda one: overrides.applied(clock.timed(judged.over(one)), decided),
+                lambda one: overrides.applied(
+                    _with_doubt(clock.timed(judged.over(one)), one, lab, rules, before), decided
+                ),
             )
+            late.keep(out, rules)
             record = replace(record, lab=lab, hand_ins=hand_ins, late_rules=rules)
             status = _rescored(record, out, decided, language)
         if known is not None:
@@ -119,6 +125,25 @@ def rescore(arguments: argparse.Namespace) -> int:
             new = replace(known, language=language, course=course, extensions=extensions)
             output_folder.write(out, replace(new, overrides=decisions, secret_file=secret_file))
         return status
+
+
+def _with_doubt(
+    new: HandIn, old: HandIn, lab: Lab, rules: LateRules | None, before: ClassRecord
+) -> HandIn:
+    """The record, marked where another attempt might have been chosen as the best one."""
+    several = any(note.key == "intake.best_attempt" for note in new.notes)
+    if not several or any(mark.key == STALE for mark in new.marks):
+        return new
+    same = _for_all(rules) == _for_all(before.late_rules) and (
+        new.lateness == Clock(before.late_rules).timed(old).lateness
+    )
+    if same and score_of(lab, new).earned == score_of(before.lab, old).earned:
+        return new
+    return replace(new, marks=(*new.marks, Message(STALE)))
+
+
+def _for_all(rules: LateRules | None) -> LateRules | None:
+    return replace(rules, extensions=()) if rules else None
 
 
 def _rescored(record: ClassRecord, out: Path, decided: Sequence[Override], language: str) -> int:

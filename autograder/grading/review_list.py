@@ -13,13 +13,17 @@ from autograder.grading import output_folder, overrides
 from autograder.grading.journal import FinishedHandIns, Journal, JournalHandIns
 from autograder.intake import attempts
 from autograder.intake.extensions import Clock, Strangers
-from autograder.intake.people import Enrolment
+from autograder.intake.people import DOUBTS, Enrolment
 from autograder.report.terminal import remark, say
 
 # Notes of intake that a person has to decide about.
-_OPEN_NOTES = ("intake.same_student",)
+_OPEN_NOTES = ("intake.same_student", *DOUBTS)
+STALE = "grade.choice_stale"
+_TO_CHOOSE = (*_OPEN_NOTES, "intake.attempt_undecided")
 # Remarks on the source that may mean that somebody's work was not graded.
-_SERIOUS = ("intake.stray_sources", "intake.metadata_unread")
+_SERIOUS = tuple(
+    f"intake.{key}" for key in ("stray_sources", "metadata_unread", "one_student", "sections")
+)
 
 
 def marked(hand_in: HandIn) -> HandIn:
@@ -56,6 +60,8 @@ class ReviewList:
         self._lost = {override.student for override in decided}
         self._undecided: list[str] = []
         self._unread: list[str] = []
+        self._to_choose: list[str] = []
+        self._stale: list[str] = []
         self._late = _LateOnes(rules, known)
 
     def take(self, hand_in: HandIn) -> None:
@@ -63,6 +69,11 @@ class ReviewList:
         self._lost.discard(hand_in.student)
         if score_of(self._lab, hand_in).undecided:
             (self._unread if _unread(hand_in) else self._undecided).append(hand_in.student)
+        marks = {mark.key for mark in hand_in.marks if not looked_at(hand_in)}
+        if marks.intersection(_TO_CHOOSE):
+            self._to_choose.append(hand_in.student)
+        if STALE in marks:
+            self._stale.append(hand_in.student)
         self._late.take(hand_in)
 
     def said(self, language: str, remarks: Sequence[Message] = ()) -> int:
@@ -84,8 +95,13 @@ class ReviewList:
             say(language, "undecided", students=output_folder.named(self._undecided))
         if self._unread:
             say(language, "unread", students=output_folder.named(self._unread))
+        if self._to_choose:
+            say(language, "to_choose", students=output_folder.named(self._to_choose))
+        if self._stale:
+            say(language, "rescore_choice", students=output_folder.named(self._stale))
         late = self._late.said(language)
-        return 1 if self._undecided or self._unread or serious or self._lost or late else 0
+        somebody = self._undecided or self._unread or self._to_choose or self._lost or self._stale
+        return 1 if somebody or serious or late else 0
 
 
 class _LateOnes:

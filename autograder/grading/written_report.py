@@ -40,7 +40,7 @@ from autograder.grading.engine import digests
 from autograder.grading.judge_process import versions
 from autograder.grading.review_list import ReviewList, marked
 from autograder.intake import attempts, roster
-from autograder.intake.people import Enrolment
+from autograder.intake.people import Directory, Enrolment
 from autograder.intake.tree import Entry
 from autograder.report import write
 from autograder.report.escape import csv_cell
@@ -258,13 +258,17 @@ def grade_reports(
     enrolment = Enrolment(people)
     output_folder.apart(submissions, out)
     with output_folder.claimed(out):
-        entries = attempts.last(survey.entries)
-        output_folder.same_class(out, lab.name, {entry.student for entry in entries})
-        decided = overrides.given(None, out, lab)
+        everyone = enrolment.identified(survey.entries) if people else survey.entries
+        entries = attempts.last(attempts.numbered(everyone))
+        # A class that was graded without this roster had the ids of the download.
+        present = {entry.student for entry in (*entries, *survey.entries)}
+        output_folder.same_class(out, lab.name, present)
+        missing = roster.missing(people, everyone)
+        everybody = Directory(everyone, missing, enrolment)
+        decided = overrides.given(None, out, lab, everybody)
         with Fence() as fence:
             read = [_fenced(fence, form, entry) for entry in entries]
         hand_ins = [overrides.applied(enrolment.completed(marked(one)), decided) for one in read]
-        missing = roster.missing(people, survey.entries)
         # Nothing of a report is run, so nothing has to be isolated.
         record = ClassRecord(
             lab, Isolation("strong", (), "fork"), versions(), hand_ins, missing=missing

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from importlib import import_module
 from typing import Any
 
 from autograder.course.records import Lab, Message, Student
-from autograder.intake import names as intake_names
+from autograder.intake import shape
 from autograder.intake.choose import FolderRank, standing
 from autograder.intake.class_folder import ClassFolder
-from autograder.intake.names import Download, iso, readable, shown
+from autograder.intake.names import Download, iso, readable, shown, some
 from autograder.intake.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind, Piece
+from autograder.intake.whose import download, downloads, stem
 from autograder.sandbox.fence import Fence, FenceError
 
 # Files of one name in one hand-in, of which a course system keeps the older ones, too.
@@ -56,6 +57,8 @@ def newest(
     return tuple(kept), notes
 
 
+_SYSTEMS = ("canvas", "moodle", "blackboard", "dated")  # whose files of one person are one hand-in
+
 # The children of a class folder, grouped into hand-ins by what their names tell.
 
 
@@ -83,50 +86,45 @@ class Layout:
     remarks: tuple[Message, ...] = ()
 
 
-def _stem(one: Found) -> str:
-    """The name without the ending of an archive."""
-    return readable(one.name) if one.kind is Kind.FOLDER else PACKED.sub("", readable(one.name))
-
-
-def download(one: Found, pattern: re.Pattern[str] | None) -> Download | None:
-    """Return what the name of a child of the class tells, by the pattern if there is one."""
-    if pattern is not None:
-        told = intake_names.by_pattern(pattern, readable(one.name))
-        return told or intake_names.by_pattern(pattern, _stem(one))
-    whole = one.kind is Kind.FOLDER or PACKED.search(one.name) is not None
-    told = intake_names.parse(readable(one.name))
-    if whole and (told is None or told.group[0] == "chinese"):
-        # What follows in `学号_姓名_lab2.zip` is no file of a hand-in, but names one of its own.
-        told = intake_names.parse(_stem(one))
-        return None if told is None else replace(told, file="")
-    # A loose file whose name names a person but no file is nobody's.
-    return told if told is not None and (whole or told.file) else None
-
-
 def by_names(children: list[Found], lab: Lab, pattern: re.Pattern[str] | None) -> Layout:
     """Group the children of a class folder by whose they are."""
     hand_ins: list[HandInPlace] = []
     strays: list[str] = []
     groups: dict[tuple[str, ...], list[tuple[Found, Download]]] = {}
     unmatched: list[str] = []
-    for one in children:
-        told = download(one, pattern)
+    for one, told in downloads(children, pattern):
         whole = one.kind in (Kind.FOLDER, Kind.SYMLINK) or PACKED.search(one.name) is not None
         if told is None and whole:
             unmatched.append(readable(one.name))
             hand_ins.append(plain(one, pattern))
         elif told is None:
             strays.append(readable(one.name))
-        elif told.file or not whole or told.group[0] in ("canvas", "moodle"):
+        elif told.file or not whole or told.group[0] in _SYSTEMS:
             groups.setdefault(told.group, []).append((one, told))
         else:
             groups[(*told.group, one.path)] = [(one, told)]
     hand_ins += [_group(members, lab) for members in groups.values()]
+    if pattern is None:
+        hand_ins = _told_apart(hand_ins)
     remarks = []
     if pattern is not None and unmatched:
         names = some(unmatched)
         remarks.append(Message("intake.unmatched", {"count": len(unmatched), "names": names}))
     return Layout(tuple(hand_ins), tuple(strays), tuple(remarks))
+
+
+def _told_apart(hand_ins: list[HandInPlace]) -> list[HandInPlace]:
+    """Nobody is joined with somebody else by a number that comes with several names."""
+    names: dict[str, set[str]] = {}
+    for one in hand_ins:
+        for student in one.students:
+            names.setdefault(student.id, set()).add(student.name)
+    return [
+        replace(one, students=tuple(replace(each, id=one.person) for each in one.students))
+        if any(len(names[each.id]) > 1 and each.name for each in one.students)
+        else one
+        for one in hand_ins
+    ]
 
 
 def plain(one: Found, pattern: re.Pattern[str] | None) -> HandInPlace:
@@ -135,9 +133,9 @@ def plain(one: Found, pattern: re.Pattern[str] | None) -> HandInPlace:
     note = Message("intake.unmatched_one", {"name": name})
     return HandInPlace(
         name=name,
-        person=_stem(one),
+        person=stem(one),
         pieces=(piece(one),),
-        students=(Student(_stem(one)),),
+        students=(Student(stem(one)),),
         notes=(note,) if pattern is not None else (),
         known=False,
     )
@@ -170,11 +168,6 @@ def _group(members: list[tuple[Found, Download]], lab: Lab) -> HandInPlace:
         attempt=max(download.attempt for download in told),
         notes=(*notes, *replaced),
     )
-
-
-def some(names: list[str]) -> str:
-    """Some names for a message."""
-    return ", ".join(map(shown, names[:10])) + (", …" if len(names) > 10 else "")
 
 
 # ``submission_metadata.yml`` of a Gradescope export: who handed in which folder, and when.
@@ -258,10 +251,6 @@ def _time(value: Any) -> str:
     return iso(_text(value))
 
 
-_WRAPPERS = 8  # folders around the class that are gone into
-_LOOKS = 2000  # folders of one hand-in that are listed to tell a class from a single one
-_BUNDLE = re.compile(rf"\.ipynb$|{PACKED.pattern}", re.IGNORECASE)
-_LAB = re.compile(r"(?:lab|实验|實驗)[ _-]?\d{1,3}", re.IGNORECASE)
 _STEPS = {"source", "release", "submitted", "autograded", "feedback", "solution", "downloaded"}
 
 
@@ -282,135 +271,72 @@ def _survey(
 ) -> tuple[Layout | None, str]:
     """See :func:`survey`; and the lone folder that was gone into, if one was."""
     folder, around, course = "", "", False
-    for _ in range(_WRAPPERS):
+    for _ in range(shape.WRAPPERS):
         children = place.children(folder)
         if pattern is not None and any(download(one, pattern) for one in children):
             return by_names(children, lab, pattern), around
         if pattern is None and any(one.name == METADATA for one in children):
             return _gradescope(place, folder, children, lab), around
-        if _is_single(place, children, lab):
+        if shape.is_single(place, children, lab):
             return None, ""
-        if pattern is None and _told(children):
+        if pattern is None and shape.is_told(children):
             return by_names(children, lab, None), around
         submitted = [one for one in children if one.name == "submitted"]
-        if (folder.rsplit("/", 1)[-1] or place.name) == "submitted" and not _packed(children):
+        if (folder.rsplit("/", 1)[-1] or place.name) == "submitted" and not shape.packed(children):
             return _nbgrader(place, children, lab, pattern), around
-        if submitted and _STEPS.issuperset(one.name for one in _folders(children)):
+        if submitted and _STEPS.issuperset(one.name for one in shape.folders_in(children)):
             folder = submitted[0].path
             continue
-        if not _several(place, children, lab) and (ours := _of_course(place, children, lab)):
+        if not shape.several(place, children, lab) and (
+            ours := shape.of_course(place, children, lab)
+        ):
             best = min(ours, key=lambda one: standing(one.name, lab.name))
             if standing(best.name, lab.name) is FolderRank.OTHER:
                 return None, ""  # somebody's folders of other labs
             folder, course = best.path, True
             continue
-        folders = _folders(children)
-        if len(folders) != 1 or _packed(children) or not _holds_class(place, folders[0], lab):
+        folders = shape.folders_in(children)
+        if (
+            len(folders) != 1
+            or shape.packed(children)
+            or not shape.holds_class(place, folders[0], lab)
+        ):
             break
         folder = around = folders[0].path
-    if (course or not place.on_disk) and not _several(place, children, lab):
+    if (course or not place.on_disk) and not shape.several(place, children, lab):
         return None, ""  # one archive, or folders of the course, and nothing speaks for a class
-    return by_names(children, lab, pattern), around
+    return _in_sections(place, children, lab, pattern), around
 
 
-def _of_course(place: ClassFolder, children: Iterable[Found], lab: Lab) -> list[Found]:
-    """The course's own folders among these: ``labs``, or those of labs by name or id."""
-    names = {path.parent.name for path in lab.folder.parent.glob("*/lab.toml")} | {lab.name}
+def _in_sections(
+    place: ClassFolder, children: list[Found], lab: Lab, pattern: re.Pattern[str] | None
+) -> Layout:
+    """The hand-ins of a class whose sections may lie in folders; other doubts are remarks.
 
-    def of_labs(folders: Iterable[Found]) -> list[Found]:
-        return [one for one in folders if one.name in names or _LAB.fullmatch(one.name)]
-
-    folders = _folders(children)
-    labs = [one for one in folders if one.name == "labs"]
-    return [one for one in labs if of_labs(_folders(_listed(place, one)))] or of_labs(folders)
-
-
-def _listed(place: ClassFolder, folder: Found) -> list[Found]:
-    """The children of somebody's folder; that it cannot be listed is said when it is read."""
-    try:
-        return place.children(folder.path)
-    except OSError:
-        return []
-
-
-def _folders(children: Iterable[Found]) -> list[Found]:
-    return [one for one in children if one.kind is Kind.FOLDER]
-
-
-def _packed(children: Iterable[Found]) -> list[Found]:
-    return [one for one in children if one.kind is not Kind.FOLDER and PACKED.search(one.name)]
-
-
-def _holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
-    """Return whether a lone folder is a wrapper around a class rather than the one hand-in."""
-    children = _listed(place, folder)
-    if any(one.name in (METADATA, "submitted") for one in children) or folder.name == "submitted":
-        return True
-    if any(one.name in lab.files for one in children):
-        return False
-    if _told(children) or _several(place, children, lab):
-        return True
-    for one in _of_course(place, children, lab):
-        inner = _listed(place, one) if standing(one.name, lab.name) <= FolderRank.ID else []
-        if _told(inner) or _several(place, inner, lab):
-            return True
-    folders = _folders(children)  # one more wrapper, perhaps
-    return len(folders) == len(children) == 1 and _told(_listed(place, folders[0]))
-
-
-def _several(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
-    """Say whether two or more children are hand-ins: archives, or folders with the lab's files.
-
-    Or nothing but folders, each around an archive or a notebook and nothing else.
+    A name that is in two sections has that of its section in front.
     """
-    if len(_packed(children)) + len(_holding(place, children, lab)) > 1:
-        return True
-    folders = _folders(children)
-    return 1 < len(folders) == len(children) and all(
-        inner and all(one.kind is Kind.FILE and _BUNDLE.search(one.name) for one in inner)
-        for inner in (_listed(place, folder) for folder in folders)
-    )
-
-
-def _holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]:
-    """The folders of people: with a file of the lab, there, a folder down, or in a lab's folder.
-
-    Nobody's folder hides those beside it: one with so many inside that looking ends is a hand-in.
-    """
-
-    def within(folder: Found, depth: int, looks: Iterator[int]) -> bool:
-        if next(looks, None) is None:
-            return True
-        inner = _listed(place, folder)
-        near = depth <= 1 or standing(folder.name, lab.name) <= FolderRank.NUMBER
-        if near and any(one.name in lab.files for one in inner):
-            return True
-        return depth < _WRAPPERS and any(within(one, depth + 1, looks) for one in _folders(inner))
-
-    course = _of_course(place, children, lab)
-    theirs = [one for one in _folders(children) if one not in course]
-    return [one for one in theirs if within(one, 0, iter(range(_LOOKS)))]
-
-
-def _is_single(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
-    """Return whether a folder is one hand-in rather than a class.
-
-    A stray copy of a lab's file must not hide the class beside it: where two or more of the
-    folders hold the lab's files themselves, or a loose one bears somebody's name, it is a class.
-    """
-    loose = [one.name for one in children if one.kind not in (Kind.FOLDER, Kind.SYMLINK)]
-    if any(file in loose for file in lab.files):
-        told = [download(one, None) for one in children]
-        theirs = any(one is not None and one.file in lab.files for one in told)
-        return not theirs and not _several(place, children, lab)
-    python = any(name.lower().endswith((".py", ".ipynb")) for name in loose)
-    whole = len(loose) == len(children) and not _packed(children)
-    return python and whole and not _told(children)
-
-
-def _told(children: Iterable[Found]) -> bool:
-    """Return whether a course system has named a child."""
-    return any(download(one, None) is not None for one in children)
+    inner = {one: shape.section(place, one, lab) for one in children} if len(children) > 1 else {}
+    layout = by_names([it for one in children for it in inner.get(one) or [one]], lab, pattern)
+    told = [
+        Message("intake.wrapped", {"path": readable(one.path), "count": len(its)})
+        for one, its in inner.items()
+        if its
+    ]
+    plain_ones = [one.person for one in layout.hand_ins if not one.known]
+    hand_ins = []
+    for one in layout.hand_ins:
+        path = one.pieces[0].path.rsplit("/", 2)
+        if not one.known and plain_ones.count(one.person) > 1 and len(path) > 1:
+            person = f"{readable(path[-2])}_{one.person}"
+            one = replace(one, person=person, students=(Student(person),))
+        hand_ins.append(one)
+    kept = {one.pieces[0].path for one in hand_ins if not one.known}
+    doubtful = [
+        readable(one.name) for one in inner if one.path in kept and shape.sections(place, one, lab)
+    ]
+    if doubtful:
+        told.append(Message("intake.sections", {"names": some(doubtful)}))
+    return replace(layout, hand_ins=tuple(hand_ins), remarks=(*layout.remarks, *told))
 
 
 def _gradescope(place: ClassFolder, folder: str, children: list[Found], lab: Lab) -> Layout:
@@ -466,11 +392,11 @@ def _nbgrader(
 ) -> Layout:
     """``submitted/<student>/<assignment>/``; of several assignments, the one called as the lab."""
     layout = by_names(students, lab, pattern)
-    folders = {one.path: one for one in _folders(students)}  # never through a link
+    folders = {one.path: one for one in shape.folders_in(students)}  # never through a link
     hand_ins = []
     for one in layout.hand_ins:
         path = one.pieces[0].path
-        inner = _folders(_listed(place, folders[path])) if path in folders else []
+        inner = shape.folders_in(shape.listed(place, folders[path])) if path in folders else []
         mine = [f for f in inner if f"{lab.name}_".startswith(f"{f.name}_")]
         chosen = mine[0].path if mine else inner[0].path if len(inner) == 1 else path
         stamp = (place.read(f"{chosen}/{TIMESTAMP}", 1000) if path in folders else None) or b""

@@ -19,6 +19,7 @@ from autograder.intake.class_folder import ClassFolder, InArchive, OnDisk
 from autograder.intake.layout import HandInPlace
 from autograder.intake.layout import survey as layout_of
 from autograder.intake.names import GROUPS, by_pattern, readable, shown, skeleton, unique_ids
+from autograder.intake.shape import doubts
 from autograder.intake.tree import PACKED, Entry, Piece, RefusedError
 
 _LISTED = 20  # names in a remark
@@ -93,6 +94,8 @@ def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
             remarks.append(Message("intake.stray_sources", _listed(sources)))
         if others:
             remarks.append(Message("intake.strays", _listed(others)))
+    if place is not None and len(hand_ins) == 1 and not hand_ins[0].known:
+        remarks += doubts(place, lab)
     if not hand_ins:
         raise SourceError("no_hand_ins", source)
     if compiled is not None and not any(one.known for one in hand_ins):

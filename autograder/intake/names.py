@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from autograder.course.records import Student
@@ -51,6 +51,11 @@ def shown(name: str) -> str:
             for character in name[: 2 * MAX_SHOWN]
         )
     return name if len(name) <= MAX_SHOWN else name[: MAX_SHOWN - 1] + "…"
+
+
+def some(names: list[str]) -> str:
+    """Some names for a message."""
+    return ", ".join(map(shown, names[:10])) + (", …" if len(names) > 10 else "")
 
 
 def skeleton(name: str) -> str:
@@ -196,8 +201,9 @@ def moment(text: str) -> datetime | None:
 # ``[LATE_]anon_id_attachment_file``, entered text ``name[_LATE]_user_text.html`` and
 # ``_link.html``. Moodle (mod/assign/classes/downloader.php): ``Full
 # name_participant_assignsubmission_plugin``, as a folder (before 4.1 with ``_`` at its end) or in
-# front of each file. nbgrader's exchange: ``student+assignment+time[+random]``. Chinese classes:
-# ``学号_姓名_…`` in either order.
+# front of each file. nbgrader's exchange: ``student+assignment+time[+random]``. Blackboard:
+# ``assignment_user_attempt_time_file``, and a receipt, ``….txt``. Chinese classes: ``学号_姓名_…``
+# in either order, maybe behind the class: ``计科2101_张三_学号``. By hand: ``name_date_time_file``.
 
 MAX_NAME_CHARACTERS = 255  # longer names can only be an archive's; no course system makes them
 # The names that nbgrader's zipcollect has, and `attempt`.
@@ -209,6 +215,11 @@ _CANVAS = re.compile(
     r"_(?:(?P<attachment>\d+)_(?P<file>.+)|(?P<entered>text|link)\.html)",
     re.DOTALL,
 )
+# Words that stand before the number of a lab, and are nobody's name.
+_TITLE = re.compile(
+    r"(?:.*[ _-])?(?:lab|hw|homework|assignment|exercise|submission|实验|實驗|作业)[ _-]*\d*",
+    re.IGNORECASE | re.DOTALL,
+)
 _MOODLE = re.compile(
     r"(?P<name>.+?)(?:_(?P<participant>\d+))?_assignsubmission_(?P<plugin>[a-z]+)"
     r"(?:_(?P<file>.+)?)?",
@@ -217,6 +228,11 @@ _MOODLE = re.compile(
 _NBGRADER = re.compile(
     r"(?P<student>[^+]+)\+(?P<assignment>[^+]+)\+"
     r"(?P<time>\d{4}-\d\d-\d\d[ _]\d\d:\d\d:\d\d(?:\.\d+)? ?\w*)(?:\+.*)?"
+)
+_BLACKBOARD = re.compile(
+    r"(?P<title>.+?)_(?P<user>[^_]+(?:_\d+)?)_attempt_(?P<time>\d{4}(?:-\d\d){5})"
+    r"(?:_(?P<file>.+)|\.txt)",
+    re.DOTALL,
 )
 _NUMBER = r"(?:[A-Za-z]{1,4}\d{4,20}|\d{2,20})[A-Za-z]?"
 # Words that begin names of folders, and are nobody's name.
@@ -229,13 +245,20 @@ _CHINESE = re.compile(
     re.DOTALL,
 )
 
+_CLASS_DIGITS = 6  # the number of a class has at most so many, most numbers of students more
+_WORD = re.compile(r"(?<![\u3400-\u9fff])(?=[\u3400-\u9fff])|(?<![A-Za-z\d])(?=[A-Za-z\d])")
+_NAMED = re.compile(
+    rf"(?P<name>{_PERSON})(?![\u3400-\u9fff])(?:[ _\-+＿－—(（]+(?P<file>.*))?", re.DOTALL
+)
+
 
 @dataclass(frozen=True)
 class Download:
     """Parts of a name. ``person`` is the id of a hand-in; ``file`` what a loose file was.
 
     ``group`` is equal for loose files that are one hand-in. ``newer`` orders files of one name.
-    ``entered`` marks text that was typed into the course system instead of a file.
+    ``entered`` marks text that was typed into the course system instead of a file. ``instead`` is
+    what the name tells if its number is that of a class.
     """
 
     person: str
@@ -247,13 +270,15 @@ class Download:
     attempt: int = 0  # 0: the name does not tell
     newer: int = 0
     entered: bool = False
+    instead: Download | None = None
 
 
 def parse(name: str) -> Download | None:
     """Return what ``name`` tells by the rules of the course systems above, or None."""
     if len(name) > MAX_NAME_CHARACTERS:
         return None
-    return _canvas(name) or _moodle(name) or _nbgrader(name) or _chinese(name)
+    ways = (_canvas, _moodle, _nbgrader, _blackboard, _chinese)
+    return next((told for way in ways if (told := way(name)) is not None), None)
 
 
 def by_pattern(pattern: re.Pattern[str], name: str) -> Download | None:
@@ -279,13 +304,22 @@ def _canvas(name: str) -> Download | None:
     match = _CANVAS.fullmatch(name)
     if match is None or (match["name"] or "a").isdigit():  # a date is no name
         return None
-    if "_assignsubmission_" in (match["name"] or ""):
-        return None  # Moodle's, of a file that its student has called like one of Canvas
+    name = match["name"] or ""
+    if "_assignsubmission_" in name or "_attempt_" in name:
+        return None  # another system's, of a file that its student has called like one of Canvas
+    number, attachment, file = match["user"] or "", match["attachment"] or "", match["file"] or ""
+    if _TITLE.fullmatch(name) or (
+        len(number) <= 4 and len(attachment) >= _CLASS_DIGITS and re.match(_PERSON, file)
+    ):
+        return None  # lab_2_2021001_…, 计科_2101_2021001_张三
+    if len(number) == 8 and (stamp := iso(number + attachment)):
+        group = ("dated", name, stamp)
+        return Download(name, group, Student(name, name), file, submitted_at=stamp)
     user = match["user"] or match["anonymous"]
     who = match["name"] or ("" if match["user"] else "anon")
     return Download(
         person=f"{who}_{user}" if who else user,
-        group=("canvas", user),
+        group=("canvas", user, who),
         student=Student(user, match["name"] or ""),
         file=match["file"] or f"{match['entered']}.html",
         late=bool(match["late"] or match["anonymous_late"]),
@@ -317,10 +351,47 @@ def _nbgrader(name: str) -> Download | None:
     return Download(student, ("nbgrader", student, time), Student(student), submitted_at=stamp)
 
 
-def _chinese(name: str) -> Download | None:
-    match = _CHINESE.fullmatch(name)
+def _blackboard(name: str) -> Download | None:
+    match = _BLACKBOARD.fullmatch(name)
     if match is None:
         return None
+    user, stamp, file = match["user"], iso(match["time"]), match["file"]
+    group = ("blackboard", user, stamp)
+    return Download(
+        user, group, Student(user), file or name, submitted_at=stamp, entered=file is None
+    )
+
+
+def _chinese(name: str) -> Download | None:
+    first = _CHINESE.fullmatch(name)
+    if first is None:
+        return None
+
+    def digits(match: re.Match[str]) -> int:
+        return sum(map(str.isdigit, match["id"] or match["id2"]))
+
+    told = _numbered(first)
+    if digits(first) > _CLASS_DIGITS:
+        return told
+    behind = [
+        match for at in _WORD.finditer(name) if (match := _CHINESE.fullmatch(name, at.start()))
+    ]
+    best = max(behind, key=digits)  # the first of equals, as `first` is
+    if digits(best) > digits(first) and not iso(best["id"] or best["id2"]):
+        return _numbered(best)
+    end = first.end("id2")
+    starts = (at.start() for at in _WORD.finditer(name, end)) if first["id2"] else iter(())
+    match = next((match for at in starts if (match := _NAMED.match(name, at))), None)
+    if match is None:
+        return told
+    who = match["name"]
+    person = f"{name[: match.start()].rstrip(' _-+＿－—(（')}_{who}"
+    student = Student(person, who)
+    file = match["file"] or ("" if match.end() == len(name) else name)
+    return replace(told, instead=Download(person, ("chinese", person, who), student, file))
+
+
+def _numbered(match: re.Match[str]) -> Download:
     number, who = match["id"] or match["id2"], match["name"] or match["name2"]
     return Download(
         person=f"{number}_{who}",

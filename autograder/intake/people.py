@@ -10,11 +10,13 @@ from autograder.course.records import HandIn, Message, Student
 from autograder.intake import attempts, names
 from autograder.intake.attempts import Attributed
 from autograder.intake.names import safe_id, unique_ids
-from autograder.intake.roster import emails_of, ids_of, names_of
+from autograder.intake.roster import Roster, agree, emails_of, ids_of, names_of, words_of
 from autograder.intake.tree import PACKED, Entry
 
 _WAYS: tuple[Callable[[Student], set[str]], ...] = (ids_of, emails_of, names_of)
 _BY_NAME = len(_WAYS) - 1
+# Notes on hand-ins of which a person has to say whose they are.
+DOUBTS = ("grade.same_line", "grade.other_name")
 
 
 class IdentityError(ValueError):
@@ -36,10 +38,12 @@ class Enrolment:
     def __init__(self, roster: Iterable[Student]) -> None:
         # By each way, a key's student; None for a key that several share, and that names nobody.
         self._known: list[dict[str, Student | None]] = [{} for _ in _WAYS]
+        logins = roster.logins if isinstance(roster, Roster) else {}
         self.listed = tuple(roster)
         for student in self.listed:
             for known, keys in zip(self._known, _WAYS, strict=True):
-                for key in keys(student):
+                more = {Student(logins.get(student, ""))} if keys is ids_of else set()
+                for key in {key for one in {student, *more} for key in keys(one)}:
                     known[key] = None if known.get(key, student) != student else student
 
     def of(self, student: Student) -> Student | None:
@@ -47,7 +51,9 @@ class Enrolment:
         return self._found(student)[0]
 
     def completed(self, hand_in: HandIn) -> HandIn:
-        """The hand-in with the ids, names and emails that the roster has for its students."""
+        """The hand-in with what the roster has for its students; a doubtful one as it is."""
+        if any(note.key == DOUBTS[0] for note in hand_in.notes):
+            return hand_in
         students = tuple(self._completed(one, hand_in) for one in hand_in.origin.students)
         return replace(hand_in, origin=replace(hand_in.origin, students=students))
 
@@ -55,6 +61,7 @@ class Enrolment:
         """The entries of single students under the ids that the roster has for them.
 
         A name alone is enough only for one person, whom no id or email of another hand-in means.
+        Others of that name, and whoever has the id of somebody of another name, get a note.
         """
         lines = [self._line(entry) for entry in entries]
         sure = {line for line, by_name in lines if line is not None and not by_name}
@@ -72,7 +79,23 @@ class Enrolment:
                 for entry, line in zip(entries, known, strict=True)
             ]
         )
-        return [_under(*one) for one in zip(entries, known, ids, strict=True)]
+        found = []
+        for entry, line, (meant, _), student in zip(entries, known, lines, ids, strict=True):
+            notes = [*_under(entry, line, student).notes]
+            if meant is not None and line is None:
+                alike = [
+                    one.origin.name or one.student
+                    for one, (its, _) in zip(entries, lines, strict=True)
+                    if its == meant and one is not entry
+                ]
+                values = {"line": meant.name or meant.id, "id": meant.id}
+                values["others"] = ", ".join(alike)
+                notes.append(Message("grade.same_line", values))
+            others = [one.id for one in entry.origin.students if self._is_anothers(one)]
+            if others:
+                notes.append(Message("grade.other_name", {"who": ", ".join(others)}))
+            found.append(replace(_under(entry, line, student), notes=tuple(notes)))
+        return found
 
     def knows(self, hand_in: HandIn) -> bool:
         """Return whether any of its students is on the roster."""
@@ -83,9 +106,26 @@ class Enrolment:
         """The roster's line, and whether it was found by name."""
         for way, (known, keys) in enumerate(zip(self._known, _WAYS, strict=True)):
             found = {one for key in keys(student) if (one := known.get(key)) is not None}
+            if keys is ids_of:
+                found = {one for one in found if self._may_be(student, one)}
             if len(found) == 1:
                 return found.pop(), way == _BY_NAME
         return None, False
+
+    def _may_be(self, student: Student, line: Student) -> bool:
+        """Return whether the names allow what an id says: systems have numbers of their own."""
+        called = names_of(Student("", student.name))
+        if called & names_of(Student("", line.name)):
+            return True
+        if called & self._known[_BY_NAME].keys():  # somebody else is called exactly so
+            words = [words_of([one.name]) for one in (student, line)]
+            return all(words) and (words[0] <= words[1] or words[1] <= words[0])
+        return agree([student.name], [line.name])
+
+    def _is_anothers(self, student: Student) -> bool:
+        """Return whether nobody is found because the id stands beside another name."""
+        ids = self._known[0].keys() & ids_of(student)
+        return bool(ids) and student.name != "" and self.of(student) is None
 
     def _line(self, entry: Entry) -> tuple[Student | None, bool]:
         if len(entry.origin.students) != 1:
@@ -158,6 +198,8 @@ class Directory:
         self._keys: list[dict[str, set[tuple[str, str]]]] = [{} for _ in _WAYS]
         own: dict[attempts.People, str] = {}
         people: list[tuple[attempts.People, Student, str]] = []
+        # By a line of the roster, the hand-ins of single students that may be its.
+        alike: dict[Student, set[tuple[attempts.People, str]]] = {}
         for one in handed:
             self._exact.add(one.student)
             group, students = attempts.people(one), one.origin.students
@@ -168,12 +210,15 @@ class Directory:
             people += [(group, Student(alias), whose) for alias in {one.student, safe_id(called)}]
             for student in students:
                 key = _key(student, one.student)
-                more = enrolment.line_of(student, one) if enrolment else None
+                more = enrolment.line_of(student, one) if enrolment else _noted(one)
                 people += [(group, known, key) for known in (student, more) if known is not None]
+                if more is not None and len(students) == 1:
+                    alike.setdefault(more, set()).add((group, key))
         for group, student, whose in people:
             self._add(own[group], student, whose)
         for student in missing:
             self._add("", student, _key(student, student.name))
+        self._alike = [{(own[group], key) for group, key in found} for found in alike.values()]
 
     def _add(self, hand_in: str, student: Student, whose: str) -> None:
         for known, keys in zip(self._keys, _WAYS, strict=True):
@@ -208,8 +253,18 @@ class Directory:
         for known, keys in zip(self._keys, _WAYS, strict=True):
             found = [known[key] for key in keys(Student(text)) if key in known]
             if found:
-                return set().union(*found)
+                meant = set().union(*found)
+                # Who handed in under several spellings is not meant by one of them alone.
+                also = [one for one in self._alike if one & meant and text not in self._exact]
+                return meant.union(*also)
         return set()
+
+
+def _noted(handed: Attributed) -> Student | None:
+    """The roster's line that several hand-ins may be of, as a note of one of them says."""
+    notes: Iterable[Message] = getattr(handed, "notes", ())
+    lines = [note.values for note in notes if note.key == DOUBTS[0]]
+    return Student(str(lines[0].get("id", "")), str(lines[0].get("line", ""))) if lines else None
 
 
 def _key(student: Student, otherwise: str) -> str:

@@ -218,5 +218,6 @@ def test_two_hand_ins_of_one_student_without_an_order_go_to_a_human(tmp_path: Pa
     for name in ("2023001_张三_作业2", "2023001_张三_第二次"):
         zipped(source / f"{name}.zip", STUB)
     run = grade(source, tmp_path / "out")
-    assert run.status == 0, run.stderr
+    assert run.status == 1
+    assert "for a person to choose" in run.stderr and "2023001" in run.stderr
     assert {row["status"] for row in rows(run).values()} == {"for a human"}

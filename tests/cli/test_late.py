@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 from autograder.cli.main import main
+from autograder.course import labfile
+from autograder.course.records import (
+    CheckResult,
+    ClassRecord,
+    HandIn,
+    Isolation,
+    Message,
+    Origin,
+    Outcome,
+)
 from autograder.grading import late
+from autograder.intake.extensions import Clock
+from autograder.report.write import class_files
 from tests import hand_ins
 from tests.warm import Run, grade, rescore
 
@@ -84,6 +96,49 @@ def test_rescore_keeps_the_rules_and_takes_new_ones(run: Run, tmp_path: Path) ->
     course.write_text("[due]\nlab2 = 2026-10-20T00:00:00Z\n", encoding="utf-8")
     assert rescore(out, "--course", course).status == 0
     assert rows(out, *names)["eve"] == ["2026-10-20T00:00:00+00:00", "0", "100"]
+
+
+def test_rules_of_a_rescore_stay_when_the_course_file_is_gone(run: Run, tmp_path: Path) -> None:
+    out, course = tmp_path / "out", tmp_path / "course.toml"
+    shutil.copytree(run.out, out)
+    course.write_text("[due]\nlab2 = 2026-10-20T00:00:00Z\n", encoding="utf-8")
+    assert rescore(out, "--course", course).status == 0
+    course.unlink()
+    after = rows(out, "duedate", "score")
+    again = grade(run.out.parent / "class", out, "--resume", "--keep-outputs")
+    assert again.status == 0 and rows(out, "duedate", "score") == after
+
+
+def test_another_attempt_may_be_the_best_one_after_an_extension(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, course = tmp_path / "out", tmp_path / "course.toml"
+    course.write_text(COURSE, encoding="utf-8")
+    table = tmp_path / "extensions.csv"
+    table.write_text("student_id,days\n")
+    lab = labfile.load(labfile.find_lab("2"))
+    hand_ins = [
+        HandIn(
+            student,
+            tuple(CheckResult(check.name, Outcome.PASSED) for check in lab.checks),
+            (Message("intake.best_attempt", {}),) * several,
+            origin=Origin(student, submitted_at="2026-10-12T08:00:00+00:00", attempt=1),
+        )
+        for student, several in (("amy", 1), ("ben", 1), ("eve", 0))
+    ]
+    rules = late.read(course, lab)
+    timed = [Clock(rules).timed(one) for one in hand_ins]
+    out.mkdir()
+    class_files(ClassRecord(lab, Isolation("", (), ""), {}, timed, late_rules=rules), out)
+    command = ["rescore", str(out), "--course", str(course), "--lang", "en"]
+    assert main(command) == 0
+    table.write_text("student_id,days\nben,3\neve,3\n")
+    for _ in range(2):  # once said, it stays until somebody chooses
+        capfd.readouterr()
+        assert main(command) == 1
+        told = capfd.readouterr().err
+        assert "grade --resume does: ben\n" in told
+    assert rows(out, "status")["ben"] == ["for a human"]
 
 
 def test_what_goes_on_with_a_class_goes_on_by_its_rules(run: Run, tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ def test_a_csv_is_filled_in_beside_the_toml(tmp_path: Path, lab: Lab, encoding: 
         ("alice;test_two;;;7;;;a;b\n", "line 2: test_two of alice is decided twice"),
         ("bo;test_two;;;many;;;a;b\n", "line 2: points is 'many', expected a number"),
         ("bo;test_two;;;7;;;;b\n", "line 2: reason is missing"),
+        ("bo;test_two;;;2;5;;oral;Li;x\n", "line 2: 10 cells below 9 columns; put what holds"),
+        ("bo;test_two;;;7;;;;b;;\n", "line 2: reason is missing"),
     ):
         (tmp_path / "overrides.csv").write_text(head + row, encoding="utf-8")
         with pytest.raises(OverrideError, match=words):

@@ -229,6 +229,26 @@ def test_a_class_is_graded_and_a_persons_points_come_in(
     assert "“2”与正确值不符" in (out / "bo" / "report.md").read_text(encoding="utf-8")
 
 
+def test_the_roster_says_whose_a_report_is(
+    handed_in: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, listed = tmp_path / "out", tmp_path / "roster.csv"
+    (handed_in / "bo").rename(handed_in / "李四_2021002")
+    listed.write_text("学号,姓名,邮箱\n2021001,Ann,ann@example.org\n2021002,李四,\n2021004,赵六,\n")
+    prose = next(check.name for check in FORM.lab.checks if check.name in FORM.rubrics)
+    out.mkdir()
+    text = '[[override]]\nstudent = "{}"\ncheck = "{}"\npoints = 1\nreason = "x"\nby = "Li"\n'
+    entries = [text.format(who, prose) for who in ("ann@example.org", "李四")]
+    (out / overrides.NAME).write_text("".join(entries), encoding="utf-8")
+    command = ["grade-report", str(handed_in), "--out", str(out), "--roster", str(listed)]
+    assert main([*command, "--lang", "en"]) == 1
+    told = capsys.readouterr()
+    assert "change nothing" not in told.err
+    scores = (out / "scores.csv").read_text(encoding="utf-8").splitlines()
+    assert sum(",Li," in row for row in scores) == 2
+    assert {path.name for path in out.iterdir() if path.is_dir()} == {"2021001", "2021002", "cy"}
+
+
 def test_a_report_that_cannot_be_read_costs_nobody_else_anything(
     handed_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autograder.course.records import HandIn, Origin, Student
+from autograder.intake import roster
 from autograder.intake.people import Directory, Enrolment, IdentityError
 from autograder.intake.tree import Entry
 
@@ -75,11 +77,68 @@ def test_nobody_gets_the_id_of_a_namesake() -> None:
         handed("amy_1", Student("1", "Amy Anderson")),
         handed("amy_2", Student("2", "Amy Anderson")),
     ]
-    assert Enrolment(ROSTER).identified(two) == two
+    found = Enrolment(ROSTER).identified(two)
+    assert [replace(one, notes=()) for one in found] == two
+    assert [keys(one) for one in found] == [["grade.same_line"]] * 2
     surely = [handed("12345"), two[0]]
-    assert Enrolment(ROSTER).identified(surely) == surely
+    found = Enrolment(ROSTER).identified(surely)
+    assert [replace(one, notes=()) for one in found] == surely
+    assert [keys(one) for one in found] == [[], ["grade.same_line"]]
     same = [handed("x", Student("1", "Amy Anderson")), handed("x-2", Student("1", "Amy Anderson"))]
     assert [one.student for one in Enrolment(ROSTER).identified(same)] == ["12345", "12345-2"]
+
+
+def keys(entry: Entry) -> list[str]:
+    return [note.key for note in entry.notes]
+
+
+def test_the_number_of_another_system_is_not_the_rosters() -> None:
+    """Moodle and Canvas count their users themselves: such a number may be anybody's id."""
+    class_ = Enrolment(
+        Student(str(10001 + at), name)
+        for at, name in enumerate(("Zhang San", "Li Si", "Zhang Wei", "Wang Wu"))
+    )
+    names = ("Zhang San_10002", "Li Si_10003", "Wang Wu_10050", "Eve Doe_10004", "Zhang Wei_10001")
+    told = [Student(name[-5:], name[:-6]) for name in names]
+    found = class_.identified([handed(one.id, one) for one in told])
+    students = [one.origin.students[0] for one in found]
+    assert [one.student for one in found] == ["10001", "10002", "10004", "10004-2", "10003"]
+    assert [one.name for one in students] == [one.name for one in told]
+    assert [keys(one) for one in found] == [[], [], [], ["grade.other_name"], []]
+    made = class_.completed(HandIn("x", (), found[3].notes, origin=found[3].origin))
+    assert made.origin.students == (told[3],)
+    more = Enrolment([Student("1", "José García López"), Student("2", "José García")])
+    assert more.of(Student("1", "José García")) == more.listed[0]
+    hidden = class_.identified([handed("x", Student("10002", "Participant"))])
+    assert [one.student for one in hidden] == ["10002"]
+
+
+def test_several_spellings_of_one_person_are_for_somebody_to_choose() -> None:
+    spellings = [handed("Amy Anderson"), handed("amy_anderson"), handed("Anderson Amy")]
+    found = ENROLMENT.identified(spellings)
+    assert [keys(one) for one in found] == [["grade.same_line"]] * 3
+    assert found[0].notes[0].values["others"] == "amy_anderson, Anderson Amy"
+    assert all(
+        ENROLMENT.completed(HandIn(one.student, (), one.notes, origin=one.origin)).origin
+        == one.origin
+        for one in found
+    )
+    everybody, later = Directory(found, (), ENROLMENT), Directory(found)
+    for ask in (everybody.hand_in_of, everybody.key_of, later.hand_in_of, later.key_of):
+        for text in ("Amy Anderson", "12345"):
+            with pytest.raises(IdentityError, match=r"Amy.*Amy.*amy"):
+                ask(text)
+    for one in found:
+        assert everybody.hand_in_of(one.student) == one.student
+
+
+def test_a_classroom_of_github_knows_ids_and_logins(tmp_path: Path) -> None:
+    text = 'identifier,github_username,github_id,name\n2021001,lw99,5,"Li, Wei"\n2021002,,,\n'
+    path = tmp_path / "roster.csv"
+    path.write_text(text)
+    class_ = Enrolment(roster.read(path))
+    for told in ("lw99", "2021001"):
+        assert [one.student for one in class_.identified([handed(told)])] == ["2021001"]
 
 
 @pytest.mark.parametrize(

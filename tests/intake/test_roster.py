@@ -58,6 +58,11 @@ def read(tmp_path: Path, text: str | bytes, name: str = "roster.csv") -> tuple[S
         ("name\nAnn\n", Student("", "Ann")),
         ("ＩＤ，x\n", None),
         ("username,section\nann,1\n", Student("ann")),
+        ("学生姓名,学号/工号\n张伟,2024001\n", Student("2024001", "张伟")),
+        ("id,name\n'2024001,Ann\n", Student("2024001", "Ann")),
+        ('id,name\n="2024001",Ann\n', Student("2024001", "Ann")),
+        ('id,name\n"=""2024001""",Ann\n', Student("2024001", "Ann")),
+        ("id,name\n2024001.0,Ann\n", Student("2024001", "Ann")),
     ],
 )
 def test_rosters_of_course_systems(tmp_path: Path, text: str, first: Student | None) -> None:
@@ -104,6 +109,17 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
     assert read(tmp_path, data) == (Student("2024001", "张伟"),)
 
 
+@pytest.mark.parametrize("name", ["Müller", "Björn Ångström", "José García", "Renée", "Zoë"])
+def test_western_names_of_a_spreadsheet_are_no_chinese(tmp_path: Path, name: str) -> None:
+    data = f"id;name\n1;{name}\n2;Smith\n".encode("cp1252")
+    assert read(tmp_path, data)[0] == Student("1", name)
+
+
+@pytest.mark.parametrize("name", ["張偉", "陳國強", "朱镕基", "李喆", "王", "彧"])
+def test_names_in_gbk_stay_chinese(tmp_path: Path, name: str) -> None:
+    assert read(tmp_path, f"id,name\n1,{name}\n".encode("gbk")) == (Student("1", name),)
+
+
 @pytest.mark.parametrize(
     ("data", "key", "words"),
     [
@@ -115,6 +131,9 @@ def test_encodings(tmp_path: Path, encoding: str) -> None:
         (b"PK\3\4\xff\xff\xff", "roster_not_text", "CSV"),
         (b'id,name\n1,"' + b"a" * 200_000, "roster_broken", "line"),
         (b'id,"' + b"a" * 200_000, "roster_broken", "line"),
+        (b"id,name\n2.02E+09,Ann\n2.02E+09,Bo\n", "roster_rounded", "Excel has rounded"),
+        (b"id,name\n7,Ann\n8,Cy\n7,Bo\n", "roster_rounded", "line 2, 4: the id 7"),
+        (b"id\n2.02E+09\n2.02E+09\n", "roster_rounded", "2.02E+09"),
     ],
 )
 def test_a_wrong_roster_is_named_with_its_mend(
@@ -122,7 +141,7 @@ def test_a_wrong_roster_is_named_with_its_mend(
 ) -> None:
     with pytest.raises(roster.RosterError, match=r"roster\.csv") as caught:
         read(tmp_path, data)
-    assert caught.value.reason.key == f"intake.{key}"
+    assert caught.value.reason.key.endswith(f".{key}")
     assert words in render(caught.value.reason, "en")
     assert render(caught.value.reason, "zh") in str(caught.value)
 
@@ -160,6 +179,32 @@ def test_who_is_found_in_one_way_or_another(student: Student, there: Student) ->
     other = Student("99", "Nobody Else", "nobody@example.edu")
     assert roster.missing([student, other], [handed(there)]) == (other,)
     assert roster.missing([student], [handed(other)]) == (student,)
+
+
+def test_the_number_of_another_system_is_nobodys_id() -> None:
+    class_ = [Student("10001", "Zhang San"), Student("10002", "Li Si")]
+    there = handed(Student("10002", "Zhang San"))
+    assert roster.missing(class_, [there]) == (class_[1],)
+    assert roster.missing(class_, [handed(Student("10002", "Participant"))]) == (class_[0],)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "fit"),
+    [
+        ("Zhang San", "San Zhang", True),
+        ("andersonamy", "Anderson, Amy B.", True),
+        ("Jose Garcia", "García, José", True),
+        ("张三第二次", "张三", True),
+        ("Zhang San", "张三", True),
+        ("", "张三", True),
+        ("anon", "Li Si", True),
+        ("Zhang San", "Li Si", False),
+        ("Bo", "Bob Li", False),
+        ("张三", "李四", False),
+    ],
+)
+def test_names_that_may_be_one_persons(one: str, other: str, fit: bool) -> None:
+    assert roster.agree([one], [other]) is roster.agree([other], [one]) is fit
 
 
 def test_namesakes_are_told_by_id() -> None:

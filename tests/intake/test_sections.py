@@ -1,0 +1,64 @@
+"""Sections of a class in folders of their own: every student is read, and nobody is joined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autograder.course.messages import render
+from autograder.intake import attempts
+from autograder.intake.listing import survey
+from tests.archives import GOOD, LAB, RIGHT, class_of, every_way, keys, laid, under, zipped
+
+ZIP = zipped(GOOD)
+
+
+def test_sections_of_archives_or_folders(tmp_path: Path) -> None:
+    archives = {"SectionA/al.zip": ZIP, "SectionA/bo.zip": ZIP, "SectionB/cy.zip": ZIP}
+    folders = {**under("1班/al"), **under("1班/bo"), **under("2班/cy")}
+    for name, files in (("archives", archives), ("folders", folders)):
+        for source in every_way(tmp_path / name, files):
+            found = class_of(source)
+            assert list(found) == ["al", "bo", "cy"], source
+            assert all(one.files == RIGHT for one in found.values())
+            assert keys(survey(source, LAB).remarks) == ["wrapped", "wrapped"]
+
+
+def test_halves_of_two_students_are_not_joined(tmp_path: Path) -> None:
+    files = {"Section A/al/attention.py": b"A = 1\n", "Section A/bo/mlp.py": b"M = 2\n"}
+    for source in every_way(tmp_path, files | under("Section B/cy")):
+        found = {name: list(one.files) for name, one in class_of(source).items()}
+        assert found == {"al": ["attention.py"], "bo": ["mlp.py"], "cy": [*GOOD]}, source
+
+
+def test_a_name_in_two_sections_has_the_section_in_front(tmp_path: Path) -> None:
+    files = {"Section A/al.zip": ZIP, "Section B/al.zip": ZIP, "Section B/bo.zip": ZIP}
+    for source in every_way(tmp_path, files):
+        kept = attempts.last(survey(source, LAB).entries)
+        assert [one.student for one in kept] == ["Section_A_al", "Section_B_al", "bo"], source
+
+
+def test_what_may_be_a_section_is_said(tmp_path: Path) -> None:
+    downloads = {"Section A.zip": zipped(under("Li_1_assignsubmission_file_")), **under("al")}
+    halves = {"A/al/attention.py": b"", "A/bo/mlp.py": b"", **under("B/cy")}
+    for name, files, shown in (("zips", downloads, "Section A.zip"), ("halves", halves, "A.")):
+        for source in every_way(tmp_path / name, files):
+            (remark,) = survey(source, LAB).remarks
+            assert keys([remark]) == ["sections"], source
+            assert f"several: {shown}" in render(remark, "en") and render(remark, "zh")
+
+
+def test_copies_of_one_student_are_no_section(tmp_path: Path) -> None:
+    files = {
+        "al/lab2.zip": ZIP,
+        "al/lab2_final.zip": ZIP,
+        **under("bo/lab2"),
+        **under("bo/lab2_final"),
+        **under("cy/1"),
+        **under("cy/2"),
+        "di/lab2.zip": ZIP,
+        "di/report.zip": ZIP,
+        **under("eve/Section A"),
+    }
+    found = survey(laid(tmp_path / "class", files), LAB)
+    assert [one.student for one in found.entries] == ["al", "bo", "cy", "di", "eve"]
+    assert found.remarks == ()
