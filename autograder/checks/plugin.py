@@ -141,7 +141,7 @@ def _transport(request: pytest.FixtureRequest) -> Iterator[object]:
     folder = Path(request.config.getoption("--hand-in") or lab.folder)
     files, paths = read_sources(folder, lab.files)
     debug = request.config.getoption("--breakpoints")
-    transport = LocalTransport(Sources(files, paths), debug=debug)
+    transport = LocalTransport(Sources(files, paths, lab=lab.name), debug=debug)
     request.config.stash[_LOCAL] = transport
     yield transport
     transport.close()

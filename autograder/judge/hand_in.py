@@ -269,7 +269,7 @@ def grade_hand_in(
     lab = plan.lab
     plan = plan.shuffled(request["order"])
     problems = from_plain(dict[str, Message], request["problems"])
-    sources = Sources(request["files"], request["paths"], lab.given)
+    sources = Sources(request["files"], request["paths"], lab.given, lab.name)
     worker = WorkerTransport(start, sources, lab.limits)
     transport: WorkerTransport | KeepingTransport | KeptTransport | SharingTransport = worker
     if request.get("kept"):

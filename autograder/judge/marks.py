@@ -12,6 +12,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path as FilePath
 
 from autograder.course.records import Lab, Message
 from autograder.judge.names import Names
@@ -121,15 +123,21 @@ def forbidden(
             trees[file] = tree
         elif (ran is None or file in ran) and (file in suspect or is_parsed(text)):
             unread.append(file)
-    uses: list[Message] = []
+    named: dict[str, list[Use]] = {}
     outside: list[Message] = []
     if suspect or any(map(_changes_others, trees.values())):
         try:
             for file, found, attributes in _named_in(files, trees):
-                uses += _forbidden(lab, file, found)
+                named[file] = found
                 outside += _outside(file, found, attributes)
         except TooMuchError:  # nobody knows where, nor what else they name
             unread = [file for file in files if ran is None or file in ran]
+    unseen = unread or any(file not in trees and (ran is None or file in ran) for file in files)
+    uses = [
+        mark
+        for file, found in named.items()
+        for mark in _forbidden(lab, file, found, known=not (unseen or outside))
+    ]
     if not uses:
         uses = list(_dispatched(lab, operators))
     said = [Message("check.unread_source", {"file": file}) for file in unread]
@@ -207,9 +215,29 @@ def _relative(lab: Lab, name: str) -> str | None:
     return None
 
 
-def _forbidden(lab: Lab, file: str, uses: list[Use]) -> Iterator[Message]:
+@lru_cache(maxsize=4)
+def _asking(*folders: FilePath) -> str:
+    """The texts of what asks hand-ins of a lab."""
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return "\n".join(path.read_text("utf-8", "replace") for path in paths)
+
+
+def _is_asked(lab: Lab, module: str, name: str) -> bool:
+    """Say whether the lab asks a file for this name, as ``file.name`` or, in a text, alone."""
+    tests = [lab.folder.parents[1] / lab.tests] if lab.tests else []
+    text = _asking(lab.folder / "checks", *tests)
+    files = {file.removesuffix(".py") for file in lab.files}
+    asked = files & set(re.findall(rf"\b(\w+)\.{re.escape(name)}\b", text))
+    alone = r"\b" if lab.tests else "[\"'.}]"
+    return module in asked if asked else not text or bool(re.search(rf"{alone}{name}\b", text))
+
+
+def _forbidden(lab: Lab, file: str, uses: list[Use], *, known: bool) -> Iterator[Message]:
+    """A mark for each use; ``known``: whether all is, by which an import could be reached."""
     for use in sorted(uses, key=lambda one: one.line):
         if use.builtin or not (use.runs or use.imports):
+            continue
+        if known and use.idle and not _is_asked(lab, file.removesuffix(".py"), use.idle):
             continue
         for name in use.path[1:] if use.foreign else use.path:
             dotted = _relative(lab, name)
@@ -345,7 +373,7 @@ def _keeps(node: ast.AST, own: set[str]) -> bool:
     if isinstance(node, ast.Import):
         return any(alias.name.split(".")[0] not in _MODULES | own for alias in node.names)
     if isinstance(node, ast.ImportFrom):
-        return (node.module or "").split(".")[0] not in _MODULES | own
+        return not node.level and (node.module or "").split(".")[0] not in _MODULES | own
     if isinstance(node, ast.Attribute):
         stored = not isinstance(node.ctx, ast.Load)
         by_self = isinstance(node.value, ast.Name) and node.value.id == "self"

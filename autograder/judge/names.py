@@ -8,12 +8,25 @@ from elsewhere. Files of a hand-in are read together: what one imports from anot
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib.util
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path as FilePath
 
-from autograder.judge.sources import LONGEST, OURS, Chain, Path, Scope, Source, TooMuchError, Use
+from autograder.judge.sources import (
+    LONGEST,
+    OURS,
+    UNKNOWN,
+    Chain,
+    Path,
+    Scope,
+    Source,
+    TooMuchError,
+    Use,
+    beside,
+)
 
 # No honest source has more of these, and one that has is left to a person.
 _FOLLOWED = 50  # bindings, one to the next
@@ -24,6 +37,20 @@ _NAMESPACES = {
     *(("torch", "Tensor"), ("torch", "_tensor", "Tensor"), ("torch", "ops"), ("torch", "_VF")),
     *(("torch", "_C"), ("torch", "_C", "_nn"), ("torch", "_C", "_VariableFunctions")),
 }
+# By these, code reaches names that stand nowhere; and by what Python calls `__so__`, but for these.
+_ROUNDABOUT = frozenset(
+    (
+        *("vars", "locals", "getattr", "attrgetter", "methodcaller", "getattr_static", UNKNOWN),
+        *("import_module", "resolve_name", "locate", "getmembers", "get_type_hints"),
+        *("get_field", "load", "loads", "exec", "eval", "globals"),
+    )
+)
+_PLAIN = frozenset(
+    (
+        *("__call__", "__class__", "__file__", "__init__", "__name__", "__post_init__"),
+        *("__repr__", "__version__"),
+    )
+)
 
 
 class Names:
@@ -54,6 +81,14 @@ class Names:
         if any(_is_namespace(path) for name in self.sources for path in self._values(name)):
             # `self.lib = F`: what hangs on an attribute may be torch's, whatever it is called.
             self._own = set()
+        every = self.sources.values()
+        named = {name for s in every for c in s.chains for name in (c.root, *c.attributes)}
+        imported = {name for source in every for use in source.imports for name in use.path}
+        self._words = {word for source in every for word in source.words}
+        self._words |= {name for source in every for c in source.chains for name in c.attributes}
+        stars = any(source.is_own(module) for source in every for module in source.top.stars)
+        odd = {name for name in named if name.startswith("__")} - _PLAIN
+        self._reaches = bool(stars or odd or (named | imported) & _ROUNDABOUT)
 
     def uses(self, module: str) -> Iterator[Use]:
         """Everything that one file names and that may come from elsewhere, as it stands there.
@@ -62,17 +97,18 @@ class Names:
             TooMuchError: see there.
         """
         source = self.sources[module]
-        yield from source.imports
+        here = self._words | {chain.root for chain in source.chains}
+        for use in source.imports:
+            yield replace(use, idle="") if self._reaches or use.idle in here else use
         for chain in source.chains:
             if not chain.root:
                 yield from self._of_anything(chain, chain.attributes)
                 continue
             paths = self._paths(source, chain)
-            if paths is None:
+            if paths is None or self._is_perhaps_builtin(source, chain, paths):
                 whole = (chain.root, *chain.attributes)
                 yield Use(chain.line, whole, builtin=True, runs=chain.runs)
-                continue
-            for path in paths:
+            for path in paths or ():
                 if path[0]:
                     stored = chain.stored
                     yield Use(chain.line, path, foreign=True, runs=chain.runs, stored=stored)
@@ -81,6 +117,11 @@ class Names:
         if source.looks_up:
             own = self._defined
             yield from (Use(line, (text,)) for line, text in source.strings if text not in own)
+
+    def _is_perhaps_builtin(self, source: Source, chain: Chain, paths: list[Path]) -> bool:
+        """Return whether a name is a builtin's, or of some module that everything came from."""
+        known = hasattr(builtins, chain.root) and all(path[0] for path in paths)
+        return known and self._binding(source, chain.scope, chain.root) is None
 
     def _values(self, module: str) -> Iterator[Path]:
         """What stands in a file by its whole name, and may be handed on."""
@@ -145,14 +186,17 @@ class Names:
         return found
 
     def _starred(self, source: Source, name: str) -> set[Path | None] | None:
-        stars = source.top.stars
-        own = [module for module in stars if not module or source.is_own(module)]
-        for module in own:
-            defined = self.sources.get(module[0]) if module else None
-            if defined is not None and name in defined.top.names:
-                return {(*module, name)}
+        stars = dict.fromkeys(source.top.stars)
+        for _ in self.sources:  # a file hands on what it has from another
+            self._step(len(stars))
+            for module in [*stars]:
+                defined = self.sources.get(module[0])
+                if defined is not None and name in defined.top.names:
+                    return {(*module, name)}
+                stars |= dict.fromkeys(defined.top.stars if defined is not None else ())
+        own = [module for module in stars if source.is_own(module)]
         foreign: set[Path | None] = {(*module, name) for module in stars if module not in own}
-        return foreign or ({None} if own else None)
+        return foreign or ({None} if own and not hasattr(builtins, name) else None)
 
     def _alias(self, source: Source, scope: Scope, path: Path, left: int) -> set[Path | None]:
         """Return what another name stands for, followed."""
@@ -173,7 +217,7 @@ class Names:
         """
         if path is None:
             return ("", *attributes)
-        whole = (*path, *attributes)
+        whole = beside((*path, *attributes), self._modules)
         while whole[0] in self._modules:
             source, left = self.sources.get(whole[0]), left - 1
             if left <= 0:
@@ -184,7 +228,7 @@ class Names:
             further = sorted(one for one in found or () if one)
             if not further:
                 return ("", *whole[2:])
-            whole = (*further[0], *whole[2:])
+            whole = beside((*further[0], *whole[2:]), self._modules)
         return whole
 
 

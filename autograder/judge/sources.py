@@ -6,7 +6,8 @@ Scopes are Python's: module, class, function, comprehension. No call goes as dee
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -57,6 +58,7 @@ class Use:
     elsewhere (``foreign``); of an object that could be anything, its attributes alone; of a
     builtin, its name (``builtin``). ``runs`` is False for an import, an annotation and a type that
     is asked for, ``imports`` True for an import, ``stored`` True for what is put in its place.
+    ``idle`` is the name that an import binds, as long as nothing mentions that.
     """
 
     line: int
@@ -66,6 +68,13 @@ class Use:
     runs: bool = True
     imports: bool = False
     stored: bool = False
+    idle: str = ""
+
+
+def beside(path: Path, modules: Collection[str]) -> Path:
+    """A path from the hand-in's own file on, where it leads to one through the lab's folder."""
+    through = path[0] == OURS and path[1:2] != ("given",) and path[2:3] and path[2] in modules
+    return path[2:] if through else path
 
 
 @dataclass
@@ -120,6 +129,7 @@ class Source:
         self.imports: list[Use] = []
         self.attributes: dict[str, int] = {}  # of own classes and objects: first line by name
         self.strings: list[tuple[int, str]] = []
+        self.words: set[str] = set()  # of all texts, and of what comes from other own files
         self.looks_up = False  # attributes by names that are not written down
         self._classes: list[Scope] = []
         self._read(tree)
@@ -133,8 +143,10 @@ class Source:
         while waiting:
             node, scope, runs = waiting.pop()
             if type(node) is ast.Constant:
-                if isinstance(node.value, str) and node.value.isidentifier():
-                    self.strings.append((node.lineno, node.value))
+                if isinstance(node.value, str):
+                    self.words.update(re.findall(r"\w+", node.value))
+                    if node.value.isidentifier():
+                        self.strings.append((node.lineno, node.value))
             elif type(node) not in _EMPTY:
                 # Bindings come before what is done with them: aliases are resolved only at the end.
                 waiting += reversed(list(self._parts(node, scope, runs)))
@@ -178,6 +190,9 @@ class Source:
             scope.bind(name)
         if isinstance(node, ast.keyword) and node.arg:
             self.attributes.setdefault(node.arg, node.lineno)
+        if isinstance(node, ast.MatchClass):
+            taken = node.kwd_attrs
+            self.chains += (Chain(node.lineno, "", (name,), scope, runs) for name in taken)
         if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets):
             chain = self._chain(node.value, scope, runs)[0]
             if chain is not None and chain.root:
@@ -226,21 +241,26 @@ class Source:
     def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
         for alias in node.names:
             if isinstance(node, ast.Import):
-                path = tuple(alias.name.split("."))
-                bound = alias.asname or path[0]
-                scope.bind(bound, path if alias.asname else path[:1])
+                path = beside(tuple(alias.name.split(".")), self._modules)
+                bound = alias.asname or alias.name.split(".")[0]
+                scope.bind(bound, path if alias.asname else (bound,))
             else:
-                module = tuple(node.module.split(".")) if node.module else ()
-                path = (*module, alias.name)
+                # From the lab's folder, whatever it is called, or from the one above.
+                above = (OURS, ".") if node.level == 1 else (OURS,) if node.level else ()
+                module = (*above, *(node.module.split(".") if node.module else ()))
                 if alias.name == "*":
-                    scope.stars.append(module)
+                    scope.stars.append(beside(module, self._modules))
                     continue
-                if node.level and not module:
-                    path = (alias.name,)  # a file beside this one
-                scope.bind(alias.asname or alias.name, path)
-            if not self.is_own(path):
-                found = Use(node.lineno, path, foreign=True, runs=False, imports=True)
-                self.imports.append(found)
+                path = beside((*module, alias.name), self._modules)
+                bound = alias.asname or alias.name
+                scope.bind(bound, path)
+            if self.is_own(path):
+                self.words.update(path)
+                continue
+            # A class hands its names on, and Python asks for some by itself.
+            idle = "" if scope.kind == "class" or bound.startswith("__") else bound
+            found = Use(node.lineno, path, foreign=True, runs=False, imports=True, idle=idle)
+            self.imports.append(found)
 
     def _expression(
         self, node: ast.Attribute | ast.Name | ast.Call | ast.Subscript, scope: Scope, runs: bool

@@ -128,7 +128,7 @@ class LocalTransport:
         self, sources: Sources, *, debug: bool = False, seed: int = 0, seconds: float = 0
     ) -> None:
         self._sources, self._seed, self._seconds = sources, seed, seconds
-        self._session = Session(sources.files, sources.paths, seed=seed)
+        self._session = Session(sources.files, sources.paths, seed=seed, lab=sources.lab)
         self._first: Session | None = None  # of rank 0, whose objects are its own
         self._debug = debug
         self.last: FrameType | None = None  # of student code; only with ``debug``
@@ -156,7 +156,8 @@ class LocalTransport:
             RankLost, OutOfStep, NoWorker: see :class:`WorkerTransport`.
         """
         if self._first is None:
-            self._first = Session(self._sources.files, self._sources.paths, seed=self._seed)
+            own = self._sources
+            self._first = Session(own.files, own.paths, seed=self._seed, lab=own.lab)
         world, failed = len(requests), list[Exception]()
         self._gang.fill(world - 1)
         hub = self._gang.exchange(requests[1:], world, first=1)
@@ -230,6 +231,7 @@ class LocalTransport:
 
     def _begin(self, link: Link | None = None) -> Link:
         link = link or starter()()
-        told = {"sources": dict(self._sources.files), "paths": dict(self._sources.paths)}
+        own = self._sources
+        told = {"sources": dict(own.files), "paths": dict(own.paths), "lab": own.lab}
         link.exchange(pack({**told, "given": None, "seed": self._seed}, {}), START)
         return link

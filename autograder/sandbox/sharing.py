@@ -57,9 +57,11 @@ def _part(node: ast.stmt, lines: Sequence[str]) -> _Part:
             case ast.Constant(value=str(word)) if word.isidentifier():
                 words.add(word)
             case ast.Import(names=names):
-                words.update(f"import {alias.name}" for alias in names)
-            case ast.ImportFrom(module=module):
-                words.add(f"import {module}")
+                words.update(f"import {part}" for one in names for part in one.name.split("."))
+            case ast.ImportFrom(module=module, names=names):
+                # `from . import mlp` and `import labs.<lab>.mlp` mean another file, too.
+                parts = [*(module or "").split("."), *(one.name for one in names)]
+                words.update(f"import {part}" for part in parts)
     first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
     text = "\n".join(lines[first - 1 : node.end_lineno])
     return _Part(f"{text}\n", frozenset(words), (first,))

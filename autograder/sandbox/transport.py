@@ -51,11 +51,15 @@ class CheckTransport(Transport, Protocol):
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources of a worker at its start: the hand-in's text, and what it may import."""
+    """The sources of a worker at its start: the hand-in's text, and what it may import.
+
+    ``lab``: the lab's folder, through which its files may import each other, too.
+    """
 
     files: Mapping[str, str]
     paths: Mapping[str, str] = field(default_factory=dict)
     given: Sequence[str] = ()
+    lab: str = ""
 
 
 class WorkerTransport:
@@ -204,6 +208,7 @@ class WorkerTransport:
             "sources": dict(self._sources.files),
             "paths": dict(self._sources.paths),
             "given": list(self._sources.given),
+            "lab": self._sources.lab,
             "exact": self._exact,
         }
         lost: WorkerLost | None = None

@@ -14,11 +14,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from errno import ENOENT
-from importlib.abc import InspectLoader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.abc import InspectLoader, Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -62,11 +62,14 @@ _ROOT = course()
 
 
 class _Loader(InspectLoader):
-    """Runs one compiled source; ``compile`` happens once, ``exec`` once per namespace."""
+    """Runs one compiled source; ``compile`` happens once, ``exec`` once per namespace.
 
-    def __init__(self, path: str, text: str) -> None:
+    ``forget`` is told the name of a module that could not be run to its end.
+    """
+
+    def __init__(self, path: str, text: str, forget: Callable[[str], None]) -> None:
         self.path = path
-        self._text = text
+        self._text, self._forget = text, forget
         self._code: CodeType | None = None
 
     def get_source(self, fullname: str) -> str:
@@ -80,23 +83,56 @@ class _Loader(InspectLoader):
     def is_package(self, fullname: str) -> bool:
         return False
 
+    def exec_module(self, module: ModuleType) -> None:
+        try:
+            exec(self.get_code(module.__name__), module.__dict__)
+        except BaseException:
+            self._forget(module.__name__)
+            raise
+
+
+class _Spec(ModuleSpec):
+    """The spec of a file of a hand-in: relative imports in it begin at the lab's folder."""
+
+    folder = ""
+
+    @property
+    def parent(self) -> str:
+        return self.folder
+
+
+class _Alias(Loader):
+    """Gives a module of the hand-in a second name: ``labs.<lab>.attention`` is ``attention``."""
+
+    def __init__(self, module: Callable[[], ModuleType]) -> None:
+        self._module = module
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = self._module()
+
 
 class StudentModules(MetaPathFinder):
-    """The modules of one hand-in, importable by plain name.
+    """The modules of one hand-in: importable by plain name, from beside, and as ``labs.<lab>.x``.
 
     Args:
         sources: text of each file by name (``{"attention.py": "…"}``).
         paths: the path shown in tracebacks, by file name; the name itself by default.
+        lab: the name of the lab's folder; that of the folder in ``paths`` by default.
     """
 
-    def __init__(self, sources: Mapping[str, str], paths: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, sources: Mapping[str, str], paths: Mapping[str, str] | None = None, lab: str = ""
+    ) -> None:
+        lab = lab or next((Path(path).parent.name for path in (paths or {}).values()), "")
+        # Files import each other from beside also where nobody knows the lab.
+        self._folder = f"labs.{lab if lab.isidentifier() and lab != 'given' else 'hand_in'}"
         self._loaders: dict[str, _Loader] = {}
         self.files: dict[str, str] = {}  # shown path -> file name
         for name, text in sources.items():
             path = (paths or {}).get(name, name)
             # Tracebacks and inspect.getsource find the text here, not on disk.
             linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-            self._loaders[name.removesuffix(".py")] = _Loader(path, text)
+            self._loaders[name.removesuffix(".py")] = _Loader(path, text, self._forget)
             self.files[path] = name
 
     def install(self) -> StudentModules:
@@ -112,7 +148,13 @@ class StudentModules(MetaPathFinder):
     def fresh(self) -> None:
         """Forget the modules: the next import runs their code again, in new namespaces."""
         for name in self._loaders:
-            sys.modules.pop(name, None)
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        sys.modules.pop(name, None)
+        sys.modules.pop(f"{self._folder}.{name}", None)
+        # `from . import mlp` asks the package first.
+        getattr(sys.modules.get(self._folder), "__dict__", {}).pop(name, None)
 
     def module(self, file: str) -> ModuleType:
         """Import the module of ``file`` (or take it, if it is imported already)."""
@@ -125,22 +167,26 @@ class StudentModules(MetaPathFinder):
                 return importlib.import_module(name)  # raises what Python raises
             module = ModuleType(name)
             module.__file__, module.__loader__ = loader.path, loader
+            module.__spec__, module.__package__ = self.find_spec(name, None), self._folder
             sys.modules[name] = module
-            try:
-                exec(loader.get_code(name), module.__dict__)
-            except BaseException:
-                sys.modules.pop(name, None)
-                raise
+            loader.exec_module(module)
         return module
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: Any = None
     ) -> ModuleSpec | None:
         """Answer Python's question for a module, if it is one of ours."""
-        loader = self._loaders.get(fullname)
-        if loader is None:
+        if fullname == self._folder:  # it holds our files, and on a disk that is read its checks
+            found = PathFinder.find_spec(fullname, path)
+            return found or ModuleSpec(fullname, None, is_package=True)
+        name = fullname.removeprefix(f"{self._folder}.")
+        own = self._loaders.get(name)
+        if own is None:
             return None
-        return importlib.util.spec_from_loader(fullname, loader, origin=loader.path)
+        loader = own if name == fullname else _Alias(lambda: self.module(name))
+        spec = _Spec(fullname, loader, origin=own.path)
+        spec.folder, spec.has_location = self._folder, True
+        return spec
 
 
 def read_sources(folder: Path, files: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -138,6 +138,7 @@ class Session:
         sources: text of the hand-in's files by name.
         paths: paths to show in tracebacks, by file name.
         seed: of torch's generator at the beginning of every request.
+        lab: see :class:`StudentModules`.
     """
 
     def __init__(
@@ -146,9 +147,10 @@ class Session:
         paths: Mapping[str, str] | None = None,
         *,
         seed: int = 0,
+        lab: str = "",
     ) -> None:
         self._seed = seed
-        self.modules = StudentModules(sources, paths).install()
+        self.modules = StudentModules(sources, paths, lab).install()
         self._objects: dict[int, Any] = {}
         self._kept: dict[str, Tensor] = {}
 

@@ -47,8 +47,8 @@ def serve(
                 _keep_given(request["given"])
             if request.get("exact"):
                 jail.return_memory()
-            seed = request.get("seed", 0)
-            session = Session(request["sources"], request["paths"], seed=seed)
+            asked = {name: request[name] for name in ("seed", "lab") if name in request}
+            session = Session(request["sources"], request["paths"], **asked)
             reply: tuple[dict[str, Any], dict[str, Any]] = ({"layers": list(layers)}, {})
         else:
             assert session is not None

@@ -156,13 +156,14 @@ KIN = "forbidden_kin torch.softmax"
         ("import torch\ny = torch.softmax(x, 0)", SOFTMAX),
         ("def f(scores): return scores.softmax(-1)", SOFTMAX),
         ("from torch import softmax\n", SOFTMAX),
-        ("from torch import softmax as weigh\n", SOFTMAX),
+        ("from torch import softmax as weigh\ndef f(x): return weigh(x, 0)", SOFTMAX),
         ("import torch\ny = getattr(torch, 'softmax')(x, 0)", SOFTMAX),
         ("import torch\nname = 'softmax'\ny = getattr(torch, name)(x, 0)", SOFTMAX),
         ("import torch\ny = vars(torch)['softmax'](x, 0)", SOFTMAX),
         ("import torch\ny = torch.__dict__['softmax'](x, 0)", SOFTMAX),
         ("from operator import methodcaller\ny = methodcaller('softmax', -1)(x)", SOFTMAX),
-        ("import torch.softmax\n", SOFTMAX),
+        ("import torch.softmax as s\ny = s(x, 0)", SOFTMAX),
+        ("match torch:\n    case object(softmax=s): s(x, 0)", SOFTMAX),
         ("from torch import *\ny = softmax(x, 0)", SOFTMAX),
         (f"{OWN}\nimport torch\nz = torch.softmax(x, 0)", SOFTMAX),
         ("import torch as t\nu = t\ndef f(x): return u.softmax(x, 0)", SOFTMAX),
@@ -191,9 +192,117 @@ def test_a_use_of_torchs_is_marked(text: str, said: str) -> None:
     assert said in found(text)
 
 
-def test_a_use_through_the_other_file_is_marked() -> None:
-    assert found("import torch as t", "from attention import t\nt.softmax(x, 0)") == [SOFTMAX]
-    assert found("import torch as t", "import attention as a\na.t.softmax(x, 0)") == [SOFTMAX]
+FULL = f"labs.{LAB.name}"
+THROUGH = {
+    "a name": "from attention import t\nt.softmax(x, 0)",
+    "the file": "import attention as a\na.t.softmax(x, 0)",
+    "everything": "from attention import *\nt.softmax(x, 0)",
+    "the lab's file": f"import {FULL}.attention\n{FULL}.attention.t.softmax(x, 0)",
+    "the lab's file by another name": f"import {FULL}.attention as a\na.t.softmax(x, 0)",
+    "a file of the lab": f"from {FULL} import attention as a\na.t.softmax(x, 0)",
+    "a name of the lab's file": f"from {FULL}.attention import t\nt.softmax(x, 0)",
+    "everything of the lab's file": f"from {FULL}.attention import *\nt.softmax(x, 0)",
+    "the lab": f"from labs import {LAB.name} as lab\nlab.attention.t.softmax(x, 0)",
+    "a file beside": "def f(x):\n    from . import attention as a\n    a.t.softmax(x, 0)",
+    "a name from beside": "def f(x):\n    from .attention import t\n    t.softmax(x, 0)",
+    "everything from beside": "from .attention import *\nt.softmax(x, 0)",
+    "a name from above": f"from ..{LAB.name}.attention import t\nt.softmax(x, 0)",
+    "the lab from above": f"from .. import {LAB.name} as lab\nlab.attention.t.softmax(x, 0)",
+}
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_a_use_through_the_other_file_is_marked(name: str) -> None:
+    assert found("import torch as t", THROUGH[name]) == [SOFTMAX]
+
+
+IDLE = {
+    "a function under another name": "from torch.nn.functional import softmax as torch_softmax",
+    "classes": "from torch.nn import LayerNorm, Softmax",
+    "in a function": f"{T}def f(x):\n    from torch import log_softmax as weigh\n    return x",
+    "where a class has that name": "from torch.nn import LayerNorm\n---\n"
+    "class LayerNorm:\n    pass\nx = LayerNorm()",
+    "beside plain code": f"{OWN}from torch import softmax as weigh\n---\n"
+    "from attention import use\ndef f(x, c): return getattr(c, 'eps'), vars(c)['eps'], use(x)\n"
+    "class A:\n    def __init__(self): super().__init__()",
+    "in a docstring": 'from torch.nn import Softmax\ndef f(x):\n    """Softmax, by hand."""',
+    "in a test of one's own": "from torch import softmax as weigh\n"
+    "if __name__ == '__main__':\n    print(weigh)",
+}
+# What may reach `from torch import softmax as weigh` in attention.py, in either file.
+REACHED = {
+    "a name": "weigh",
+    "a type": "def f(x: weigh): pass",
+    "an attribute": "def f(x): return x.weigh(0)",
+    "a text": "x = ['weigh']",
+    "a text with more words": "x = '{0.weigh}'",
+    "all names": "__all__ = ['f', 'weigh']",
+    "globals": "globals()",
+    "vars": "def f(x, n): return vars(x)[n]",
+    "a namespace": "def f(x, n): return x.__dict__[n]",
+    "locals": "locals()",
+    "modules": "import sys\nsys.modules",
+    "getattr": "def f(x, n): return getattr(x, n)",
+    "getattr of itself": "class A:\n    def f(self, n): return getattr(self, n)",
+    "getattr as a thing": "g = getattr",
+    "attrgetter": "from operator import attrgetter as a\ndef f(x, n): return a(n)(x)",
+    "exec": "exec('x')",
+    "eval": "def f(x): return eval(x)",
+    "imports": "import importlib as i\ndef f(n): return i.import_module(n)",
+    "a dunder": "def f(x, n): return x.__getattribute__(n)",
+    "a pattern": "def f(x):\n    match x:\n        case object(weigh=y): return y",
+    "a format": "import string\ndef f(x, n): return string.Formatter().get_field(n, x, {})",
+    "a pickle": "import torch\ndef f(x): return torch.load(x, weights_only=False)",
+    "annotations": "def f(x): return x.__annotations__",
+}
+TAKEN = {
+    "a name": "from attention import weigh",
+    "a name that is called": "from attention import weigh as w\ndef f(x): return w(x, 0)",
+    "everything": "from attention import *",
+    "from beside": "def f():\n    from .attention import weigh",
+    "of the lab": f"from {FULL}.attention import weigh",
+    "everything of the lab": f"from {FULL}.attention import *",
+    "everything from beside": "from .attention import *",
+}
+ASKED = {
+    "a function": "from torch import softmax",
+    "another function by its name": "from torch.nn.functional import softmin as softmax",
+    "a method": "class MultiHeadAttention:\n    from torch import softmax as forward",
+    "a name that Python asks for": "from torch import softmax as __getattr__",
+    "a class of the other file's": "x = 1\n---\nfrom torch.nn import LayerNorm",
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_an_import_that_nothing_can_reach_is_no_use(name: str) -> None:
+    assert found(*IDLE[name].split("\n---\n")) == []
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_an_import_that_something_may_reach_is_marked(name: str) -> None:
+    text = "from torch import softmax as weigh"
+    assert SOFTMAX in found(f"{text}\n{REACHED[name]}")
+    if name not in ("a name", "a type"):  # those are another file's own
+        assert SOFTMAX in found(text, REACHED[name])
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_an_import_that_the_other_file_may_take_is_marked(name: str) -> None:
+    assert SOFTMAX in found("from torch import softmax as weigh", TAKEN[name])
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_an_import_that_is_asked_for_is_marked(name: str) -> None:
+    (said,) = found(*ASKED[name].split("\n---\n"))
+    assert said.startswith("forbidden")
+
+
+def test_an_import_is_marked_where_the_other_file_cannot_be_read() -> None:
+    files = {"attention.py": "from torch import softmax as weigh", "mlp.py": DEEP}
+    assert len(marks.forbidden(LAB, files, (), ran={"attention.py", "mlp.py"})) == 2
+    files["mlp.py"] = "#" * 60_000 + "\nfrom attention import weigh as q"
+    assert marks.forbidden(LAB, files, (), ran={"attention.py", "mlp.py"})
+    assert marks.forbidden(LAB, files, (), ran={"attention.py"}) == []
 
 
 @pytest.mark.parametrize(
@@ -291,6 +400,20 @@ def test_what_reaches_outside_model_code_is_marked_with_its_line(name: str) -> N
     assert any(str(mark.values["name"]).startswith(what) for mark in said)
     assert all(mark.values["file"] == "attention.py" for mark in said)
     assert all(1 < mark.values["line"] <= 1 + len(text.splitlines()) for mark in said)
+
+
+@pytest.mark.parametrize("module", ["attention", "labs.given.norm", "torch", ".attention"])
+def test_builtins_stay_what_they_are_where_everything_is_imported(module: str) -> None:
+    text = f"from {module} import *\ndef f(x): return exec(x), print(x)"
+    assert found("import torch", text) == ["reaches_outside exec"]
+    assert found("def exec(x): pass", text) == [] or module in ("labs.given.norm", "torch")
+
+
+def test_everything_of_torch_comes_through_the_other_file_too() -> None:
+    text = "from attention import *\ny = softmax(x, 0)"
+    assert found("from torch import *", text) == [SOFTMAX]
+    assert found("from torch import *\nfrom mlp import *", text) == [SOFTMAX]
+    assert found(f"from torch import *\n{OWN}", text) == []
 
 
 def test_what_the_other_file_imports_is_reached_through_it() -> None:

@@ -42,6 +42,7 @@ PLAIN = {
     "itself": "class A:\n    def __init__(self): self.seen = {}",
     "a local container": "def f(x):\n    seen = {}\n    seen[0] = x\n    return seen",
     "the other file": "from answer import f\nimport side",
+    "the other file from beside": "from . import side\nfrom .answer import f",
     "no Python": "def f(:",
 }
 

@@ -88,9 +88,24 @@ def test_a_definition_hangs_on_what_it_mentions(old: str, new: str, names: set[s
     assert differing(old, new) == names
 
 
-def test_another_file_counts_where_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "from other import five",
+            "import other",
+            "from .other import five",
+            "from . import other",
+        ),
+        *("from labs.lab9.other import five", "from labs.lab9 import other as o"),
+        *("import labs.lab9.other as o", "from ..lab9.other import five"),
+    ],
+)
+def test_another_file_counts_where_it_is_imported(
+    monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
     assert differing("5 * x", "6 * x", "other.py") == set()
-    importing = TEXT.replace("def three(x):\n", "def three(x):\n    from other import five\n")
+    importing = TEXT.replace("def three(x):\n", f"def three(x):\n    {line}\n")
     monkeypatch.setitem(FILES, "answer.py", importing)
     assert differing("5 * x", "6 * x", "other.py") == {"three"}
 
