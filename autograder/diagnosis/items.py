@@ -206,13 +206,17 @@ _SINCE_3_12 = "iterable argument is empty", "arg is an empty sequence"
 # A stage is known by a few numbers that do not depend on the layout of its tensor (see
 # :mod:`autograder.worker.session`), so that it is found in code of any style. What is not found may
 # still be right, in code that never makes that tensor; so a stage counts as right, too, when one
-# that is made from it is.
+# that is made from it is, or when pieces of it are; and as wrong only where it was made.
 
 TOLERANCE = 1e-4  # of the root mean square, to the power that a number has
 COLUMNS = 6  # of autograder.worker.session, which is not imported here: it needs torch
-_POWERS = (1, 2, 3, 4)
+MAX_STEPS = 500  # of it, too: what one call writes down
+_POWERS = (1, 2, 3, 4, 1)  # of the numbers behind the size
+_AS_GOOD = (1.0, np.log2(np.e))  # to scale by them is right: a softmax may be to base 2
 
 Row = tuple[float, ...]  # the columns of autograder.worker.session
+Rows = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -243,40 +247,111 @@ class StagePlan:
     stages: tuple[Stage, ...]
 
 
-def furthest(
-    stages: Sequence[Stage], made: NDArray[np.float64]
-) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
+Stages = tuple[Stage, ...]
+
+
+@np.errstate(all="ignore")
+def furthest(stages: Sequence[Stage], made: Rows) -> tuple[Stages, Stages, Stages]:
     """Up to where a computation is right, and what differs first.
 
     Args:
         stages: in their order.
-        made: ``[steps, columns]``, what torch made.
+        made: ``[steps, columns]``, what torch made; of a call that was forged, any numbers.
 
     Returns:
-        The last stages that are right, and the first that were not found although all they are
-        made from is right. The latter are empty if all were found.
+        The last stages that are right; those of them whose order may be another; and the first
+        that differ, all that they are made from being right, or never made as a whole.
     """
+    made = made[:MAX_STEPS]
+    all_made = np.concatenate([made, *_pieces(stages, made)])
     right: set[str] = set()
+    loose: set[str] = set()
     for stage in reversed(stages):
+        rows = [row for row in stage.rows if not _scaled_again(row, stage, stages, all_made)]
         used = any(stage.id in other.after and other.id in right for other in stages)
-        if used or any(_found(row, made, ordered=stage.ordered) for row in stage.rows):
+        exact = used or _like(rows, all_made, ordered=True).any()
+        if exact or (not stage.ordered and _like(rows, all_made).any()):
             right.add(stage.id)
-    wrong = tuple(s for s in stages if s.id not in right and right.issuperset(s.after))
-    needed = {name for stage in wrong for name in stage.after}
-    return tuple(stage for stage in stages if stage.id in needed), wrong
+            loose |= set() if exact else {stage.id}
+    wrong: list[Stage] = []
+    beyond: set[str] = set()  # those that differ, and what is made from them
+    needed: set[str] = set()
+    since: dict[str, int] = {}  # where all that a stage is made from has been made
+    last: dict[str, set[str]] = {}  # the last stages before that are right
+    left = [stage for stage in stages if stage.id not in right]
+    for stage in stages:
+        begin = max((since[name] for name in stage.after), default=0)
+        before = {one for name in stage.after for one in last[name]}
+        if stage.id in right:
+            before = {stage.id}
+            begin = max([begin, *(1 + np.flatnonzero(_like(stage.rows, made))[:1])])
+        elif beyond.intersection(stage.after):
+            beyond.add(stage.id)
+        elif _differs(left[left.index(stage) :], stages, made[begin:]):
+            wrong.append(stage)
+            beyond.add(stage.id)
+            needed |= before
+        since[stage.id], last[stage.id] = begin, before
+    agrees = tuple(stage for stage in stages if stage.id in needed)
+    return agrees, tuple(stage for stage in agrees if stage.id in loose), tuple(wrong)
 
 
-def _found(row: Row, made: NDArray[np.float64], *, ordered: bool) -> bool:
-    """Return whether one of the steps has the numbers of ``row``."""
-    if not made.size:
+def _like(rows: Iterable[Row], made: Rows, *, ordered: bool = False, size: bool = True) -> Flags:
+    """Return which of the steps have the numbers of one of ``rows``, in their order or any."""
+    found = np.zeros(len(made), bool)
+    for row in rows:
+        want = np.array(row)
+        root = want[2] ** 0.5  # the root mean square
+        near = np.abs(made[:, 1:] - want[1:]) <= TOLERANCE * root ** np.array(_POWERS)
+        found |= near[:, : 5 if ordered else 4].all(axis=1) & ((made[:, 0] == want[0]) | (not size))
+    return found
+
+
+def _pieces(stages: Sequence[Stage], made: Rows) -> Iterator[Rows]:
+    """What a loop makes piece by piece, joined: every so-and-so-many-th tensor of one size."""
+    for size in np.unique(made[:, 0]):
+        parts = made[made[:, 0] == size]
+        for whole in {row[0] for stage in stages for row in stage.rows}:
+            if not (whole % size == 0 and 1 < whole / size <= len(parts)):
+                continue
+            count = int(whole / size)
+            for step in range(1, (len(parts) - 1) // (count - 1) + 1):
+                length = len(parts) - step * (count - 1)
+                turns = [parts[step * turn : step * turn + length] for turn in range(count)]
+                joined = np.mean(turns, axis=0)
+                joined[:, 0], joined[:, 5] = whole, np.nan  # in what order is not known
+                yield joined
+
+
+def _scaled_again(row: Row, stage: Stage, stages: Sequence[Stage], made: Rows) -> bool:
+    """Return whether these numbers, which the stage before may have as well, are scaled later on.
+
+    Then they are those of the stage before, and what comes of it is not this one.
+    """
+    seen = np.flatnonzero(_like([row], made))
+    if not seen.size or not any(one.id in stage.after and row in one.rows for one in stages):
         return False
-    want = np.array(row)
-    size = want[2] ** 0.5  # the root mean square
-    bounds = TOLERANCE * size ** np.array(_POWERS, np.float64)
-    alike = (made[:, 0] == want[0]) & (np.abs(made[:, 1:5] - want[1:5]) <= bounds).all(axis=1)
-    if ordered:
-        alike &= np.abs(made[:, 5] - want[5]) <= TOLERANCE * size
-    return bool(alike.any())
+    later = made[seen[-1] + 1 :].copy()
+    factors = np.sqrt(later[:, 2:3] / row[2])
+    later[:, 1:] /= factors ** np.array(_POWERS)
+    return bool((_like([row], later) & ~np.isclose(factors, _AS_GOOD, rtol=TOLERANCE).any(1)).any())
+
+
+def _differs(coming: Sequence[Stage], stages: Sequence[Stage], made: Rows) -> bool:
+    """Return whether the first of those that are ``coming``, none of them right, was made wrong.
+
+    It was if tensors of its size are left over, that are no other stage: one for each of them.
+    """
+    stage, size = coming[0], coming[0].rows[0][0]
+    known = _like((row for one in stages for row in one.rows), made, size=False)
+    left = made[(made[:, 0] == size) & (~known | _like(stage.rows, made))]
+    needs = np.array([one.rows[-1] for one in coming if one.rows[0][0] == size])
+    return _distinct(left) >= _distinct(needs)
+
+
+def _distinct(rows: Rows) -> int:
+    """Return how many differ in more than their order."""
+    return len(np.unique(np.nan_to_num(rows[:, 1:5], posinf=0, neginf=0).round(6), axis=0))
 
 
 def to_plain(course: StagePlan) -> dict[str, Any]:

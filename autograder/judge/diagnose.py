@@ -49,12 +49,16 @@ def stages_of(plan: Plan, course: StagePlan, transport: CheckTransport) -> list[
     rows = [made.array for made in tables if made.shape[1:] == (COLUMNS,)]
     if not rows:
         return []
-    right, wrong = furthest(course.stages, np.concatenate(rows).astype(np.float64))
-    if not wrong:
+    right, loose, wrong = furthest(course.stages, np.concatenate(rows).astype(np.float64))
+    if not wrong or (not right and wrong == course.stages[-1:]):  # that it is wrong is known
         return []
     if not right:
         return [Message("diagnosis.differs_at_once", {"differs": _listed(wrong)})]
-    return [Message("diagnosis.agrees", {"agrees": _listed(right), "differs": _listed(wrong)})]
+    agrees = _listed(right, loose)
+    return [Message("diagnosis.agrees", {"agrees": agrees, "differs": _listed(wrong)})]
+
+
+_PROPERTIES = Text("; ", "；")  # between them: there are commas in them
 
 
 def properties_of(plan: Plan, exercise: str, transport: CheckTransport) -> list[Message]:
@@ -73,9 +77,9 @@ def properties_of(plan: Plan, exercise: str, transport: CheckTransport) -> list[
             held[answer].append(_title(trial))
     said = []
     if held[False]:
-        said.append(Message("diagnosis.breaks", {"properties": _joined(held[False])}))
+        said.append(Message("diagnosis.breaks", {"properties": _joined(held[False], _PROPERTIES)}))
     if held[True]:
-        said.append(Message("diagnosis.holds", {"properties": _joined(held[True])}))
+        said.append(Message("diagnosis.holds", {"properties": _joined(held[True], _PROPERTIES)}))
     return said
 
 
@@ -125,12 +129,18 @@ def _title(trial: CheckCase) -> Text:
     return Text(lines[0], lines[-1]) if lines else Text(trial.check, trial.check)
 
 
-def _listed(stages: Sequence[Stage]) -> dict[str, str]:
-    return _joined([stage.name for stage in stages])
+_LOOSE = Text(" (it has the right numbers, perhaps in another order)", "（数值正确，顺序可能不同）")
 
 
-def _joined(texts: Sequence[Text]) -> dict[str, str]:
-    return {"en": ", ".join(t.en for t in texts), "zh": "、".join(t.zh for t in texts)}
+def _listed(stages: Sequence[Stage], loose: Sequence[Stage] = ()) -> dict[str, str]:
+    """Their names; with those that are ``loose``, that only the numbers are known to be right."""
+    ends = [_LOOSE if stage in loose else Text("", "") for stage in stages]
+    named = list(zip((stage.name for stage in stages), ends, strict=True))
+    return _joined([Text(n.en + end.en, n.zh + end.zh) for n, end in named], Text(", ", "、"))
+
+
+def _joined(texts: Sequence[Text], between: Text) -> dict[str, str]:
+    return {"en": between.en.join(t.en for t in texts), "zh": between.zh.join(t.zh for t in texts)}
 
 
 @dataclass(frozen=True)

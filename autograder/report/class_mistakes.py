@@ -182,7 +182,7 @@ def markdown(survey: MistakeCounts, language: str) -> str:
     """All of them in a table, student names in code spans where they need it."""
     told = [f"# {wording('class_title', language)} · {_cell(survey.lab.title.in_(language))}", ""]
     if survey.mistakes:
-        heads = ("count", "misconception", "group", "check", "section", "students")
+        heads = ("count", "misconception", "check", "section", "students")
         told += [wording("class_intro", language), ""]
         told += ["| " + " | ".join(wording(head, language) for head in heads) + " |"]
         told += ["| ---: |" + " --- |" * (len(heads) - 1)]
@@ -190,7 +190,6 @@ def markdown(survey: MistakeCounts, language: str) -> str:
             cells = [
                 str(len(mistake.students)),
                 f"**{_cell(name_of(mistake, language))}**",
-                _cell(_groups(mistake)),
                 _cell(_check(survey, mistake, language)),
                 _cell(sections_of(mistake, language)),
                 ", ".join(escape.markdown(one).replace("|", "\\|") for one in mistake.students),

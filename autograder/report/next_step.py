@@ -12,7 +12,15 @@ from autograder.course.messages import render
 from autograder.course.records import FEEDBACK, ClassRecord, HandIn, Lab, Message, Outcome
 from autograder.report.broken_files import broken_files
 from autograder.report.remedies import OF_THE_FILE, is_no_mathematics, key_of, remedies
-from autograder.report.view import CheckView, ExerciseView, ScoreRow, StudentView, label, short
+from autograder.report.view import (
+    CheckView,
+    ExerciseView,
+    ScoreRow,
+    StudentView,
+    foremost,
+    label,
+    short,
+)
 
 # Set, perhaps empty, where make started us: what else its command line has to say again.
 MAKE = "AUTOGRADER_MAKE"
@@ -148,11 +156,11 @@ def first_step(lab: Lab, hand_in: HandIn, view: StudentView, language: str) -> F
                 command=f"make test LAB={number}" if number.isdigit() else "",
             )
     for exercise in view.exercises:
-        for check in exercise.apart:
-            fine = check.outcome in (Outcome.PASSED, Outcome.NOT_GRADED)
-            if fine or check.optional or check.settled or check.outcome is Outcome.SKIPPED:
-                continue
-            points = sum(one.points for one in exercise.apart if _is_lost(one))
+        lost = [one for one in exercise.apart if _is_lost(one) and not one.optional]
+        missed = [one for one in lost if one.outcome is not Outcome.SKIPPED]
+        if missed:
+            check = missed[foremost(missed)]
+            points = sum(one.points for one in lost)
             name = short(exercise.id)
             return FirstStep(
                 said=label("next_points", language, points=points) if points else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, replace
 
 from autograder.course.messages import catalogue, render
@@ -380,9 +380,17 @@ def _trace(frames: tuple[Frame, ...]) -> str:
 BAD = (Outcome.FAILED, Outcome.CRASHED, Outcome.TIMED_OUT)
 
 
+def foremost(missed: Sequence[CheckResult | CheckView]) -> int:
+    """The place of the check to tell first: the first, or if a hidden case fails it, which tells
+    little, the first that fails on a public case.
+    """
+    public = (n for n, one in enumerate(missed) if one.outcome in BAD and not one.hidden)
+    return next(public, 0) if missed[0].hidden else 0
+
+
 @dataclass(frozen=True)
 class ScoreRow:
-    """One exercise as it stands; ``missed`` are its checks that did not pass."""
+    """One exercise as it stands; ``missed``: checks that did not pass, :func:`foremost` first."""
 
     exercise: Exercise
     checks: tuple[Check, ...]
@@ -426,11 +434,13 @@ def rows_of(record: ClassRecord, chosen: Collection[str]) -> list[ScoreRow]:
     rows = []
     for exercise in record.lab.exercises:
         checks = tuple(check for check in exercise.checks if check.name in chosen)
-        missed = tuple(
+        missed = [
             (check, results[check.name])
             for check in checks
             if results[check.name].outcome is not Outcome.PASSED and not check.optional
-        )
+        ]
+        if missed:
+            missed.insert(0, missed.pop(foremost([result for _, result in missed])))
         if checks:
-            rows.append(ScoreRow(exercise, checks, missed))
+            rows.append(ScoreRow(exercise, checks, tuple(missed)))
     return rows

@@ -73,6 +73,47 @@ def test_of_what_is_not_listed_is_said_what_is_known(engine: Engine) -> None:
     assert "do not hold: " in text
     assert "no output depends on a later token" in text.split("do not hold")[1]
     assert all(render(m, "zh") != render(m, "en") for m in finding.known)
+    # There are commas in a property.
+    (holds,) = (m for m in finding.known if m.key == "diagnosis.holds")
+    assert render(holds, "en").count("; ") == render(holds, "zh").count("；") > 1
+
+
+LOOP = f"""{FORWARD}
+        d, out, (cos, sin) = self.head_dim, [], self.rotary(torch.arange(seq))
+        Q, K, V = (f(hidden_states) for f in (self.q_proj, self.k_proj, self.v_proj))
+        for h in range(self.num_heads):
+            j = h * self.num_kv_heads // self.num_heads
+            q = self.q_norm(Q[..., h * d : (h + 1) * d])[:, None]
+            k = self.k_norm(K[..., j * d : (j + 1) * d])[:, None]
+            q, k = apply_rotary_pos_emb(q, k, cos, sin)
+            scores = q @ k.mT * d**-0.5 WRONG + torch.full((seq, seq), -1e30).triu(1)
+            out.append(scores.softmax(-1)[:, 0] @ V[..., j * d : (j + 1) * d])
+        return self.o_proj(torch.cat(out, -1))
+"""
+PRODUCTS, LOOSE = "the products of q and k", " (it has the right numbers, perhaps in another order)"
+SCORES_ARE, SUMS = "the scaled scores", "the weighted sums of the values"
+
+
+@pytest.mark.parametrize(
+    ("change", "agrees", "differs"),
+    [
+        ((SCORES, "q @ k.mT * self.head_dim**-0.5 * 1.01"), PRODUCTS, SCORES_ARE),
+        ((SCORES, "q * self.head_dim**-0.5 @ k.mT * self.head_dim**-0.5"), PRODUCTS, SCORES_ARE),
+        ((SCORES, "k @ q.mT * self.head_dim**-0.5"), SCORES_ARE + LOOSE, "the attention weights"),
+        ((FORWARD, LOOP.replace("WRONG", "")), "", ""),
+        ((FORWARD, LOOP.replace("WRONG", "* 1.01")), PRODUCTS + LOOSE, SUMS),
+    ],
+)
+def test_no_stage_is_told_as_right_or_wrong_that_is_not(
+    change: tuple[str, str], agrees: str, differs: str
+) -> None:
+    known = diagnose.known(str(LAB.folder / "fingerprints.bank"), None)
+    assert known is not None
+    local = LocalTransport(Sources(changed(change)))
+    found = diagnose.stages_of(collect(LAB.folder), known.bank.courses["lab2.attention"], local)
+    local.close()
+    text = "".join(render(message, "en") for message in found)
+    assert (f"{agrees}. The first difference: {differs}" in text) if agrees else not text
 
 
 def test_what_an_experiment_shows_has_a_name_in_any_form(engine: Engine) -> None:

@@ -245,6 +245,23 @@ def test_hints_stand_where_the_work_did_not_pass(make: Any) -> None:
     assert "Hint norm." not in make(CLASS, replace(MIXED, results=tuple(ours)), "en")
 
 
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.CRASHED, Outcome.SKIPPED])
+def test_a_public_failure_is_told_before_a_hidden_one(outcome: Outcome) -> None:
+    hidden = CheckResult("rope_angles", Outcome.FAILED, Message("check.hidden"), hidden=True)
+    said = replace(RESULTS["gqa"], outcome=outcome, message=MISMATCH)
+    passed = {one.check: one for one in ALL_PASSED.results}
+    results = passed | {name: RESULTS[name] for name in ("rope_shift", "mask")}
+    results |= {"rope_angles": hidden, "gqa": said}
+    hand_in = HandIn("li", tuple(results.values()))
+    step = student_pages.student_markdown(CLASS, hand_in, "en").split("\n## ")[1]
+    (row,) = (row for row in view.rows_of(record(hand_in), list(results)) if row.missed)
+    public = outcome is not Outcome.SKIPPED
+    assert ("1.5" in step, "hidden case" in step) == (public, not public)
+    assert "40 points" in step
+    assert row.reason == (said if public else hidden).message
+    assert {check.name for check, _ in row.missed} == {"rope_angles", "rope_shift", "mask", "gqa"}
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("make", [student_pages.student_markdown, student_pages.student_html])
 def test_a_hidden_case_shows_no_data(make: Any, language: str) -> None:
