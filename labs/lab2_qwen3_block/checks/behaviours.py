@@ -14,6 +14,7 @@ from autograder.checks.expect import (
     cases,
     config,
     expect_close,
+    expect_items,
     expect_same,
     expect_shape,
     expect_tensor,
@@ -22,6 +23,7 @@ from autograder.checks.expect import (
 from autograder.checks.experiments import causal_mask, near
 from autograder.course.records import Text
 from autograder.reference.cases import Case
+from autograder.reference.compare import Limit
 from autograder.sandbox.student import Handle, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks.attention_calls import attention_of
@@ -170,6 +172,62 @@ def behaves_without_causality(student: Student, case: Case) -> bool:
 
     served = _attends(student, case, causal_mask(case)) and not _attends(student, case)
     return served and works(student, sees_all)
+
+
+@behaviour("causality_by_positions", ATTENTION)
+@cases("attention_rows")
+def behaves_by_positions(student: Student, case: Case) -> bool:
+    """Repeated positions are served with a causal mask and not with None; rising ones are."""
+    mask, repeated = causal_mask(case), case["positions"]
+
+    def rising() -> None:
+        attention = attention_of(student, case)
+        positions = Tensor.of(np.arange(case["x"].shape[1]) * 3)
+        given = attention(case["x"], mask, positions)
+        expect_same(attention(case["x"], position_ids=positions), given, case, WHY)
+
+    served = _attends(student, case, mask, repeated)
+    return served and works(student, rising) and not _attends(student, case, position_ids=repeated)
+
+
+@behaviour("kept_from_first_call", ATTENTION)
+@cases("attention_core")
+def behaves_as_at_first(student: Student, case: Case) -> bool:
+    """Each number of tokens is served by a new module, and not after the other number."""
+    whole, short = case["x"], Tensor.of(case["x"].array[:, :5])
+
+    def alone() -> None:
+        expect_shape(attention_of(student, case)(short), short.shape, case)
+
+    def after(first: Tensor, second: Tensor) -> bool:
+        def same() -> None:
+            attention, other = attention_of(student, case), attention_of(student, case)
+            attention(first)
+            expect_same(attention(second), other(second), case, WHY)
+
+        return works(student, same)
+
+    served = _attends(student, case) and works(student, alone)
+    return served and not (after(short, whole) and after(whole, short))
+
+
+@behaviour("kept_from_first_call", TABLES)
+@cases("tables_far")
+def behaves_as_for_first_positions(student: Student, case: Case) -> bool:
+    """Far positions are served by a new module, and not after near ones."""
+
+    def after(*near_by: int) -> bool:
+        def right() -> None:
+            tables = student.new("attention.RotaryEmbedding", config(case.config))
+            for count in near_by:
+                tables(Tensor.of(np.arange(count)))
+            found = expect_items(tables(case["positions"]), 2, case)
+            for table, name in zip(found, ("cos", "sin"), strict=True):
+                expect_close(table, case[name], case, limit=Limit(*case["limits"]))
+
+        return works(student, right)
+
+    return after() and not after(3)
 
 
 @behaviour("given_mask_taken_as_boolean", ATTENTION)

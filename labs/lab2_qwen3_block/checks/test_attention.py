@@ -17,6 +17,7 @@ from labs.lab2_qwen3_block.checks.attention_calls import (
 )
 
 LAST_TOKEN = (slice(None), -1)
+FAR = 38_000
 RELATIVE = Text(
     "a rotation makes scores depend on the distance of two positions only.",
     "旋转使分数只取决于两个位置之间的距离。",
@@ -53,9 +54,9 @@ def test_attention_loads(student: Student, case: Case) -> None:
         With keys of zero every token averages itself and all tokens before it.
         键全为零时，每个 token 对自己及之前的所有 token 取平均。
 
-    test_attention_given_mask: attention_given_mask
-        A given mask alone decides who sees whom.
-        给定掩码时，由它单独决定谁能看到谁。
+    test_attention_given_mask: attention_given_mask attention_mask_square attention_mask_heads
+        A given mask alone decides who sees whom, also as [T, T] or per head.
+        给定掩码时，由它单独决定谁能看到谁；掩码可以是 [T, T]，也可以每个头不同。
 
     test_attention_value_heads: attention_token_heads
         Each query head gets the values of its own kv head.
@@ -168,10 +169,16 @@ def test_attention_shift(student: Student, case: Case) -> None:
     """
     attention = attention_of(student, case)
     here, later = case["positions"], Tensor.of(case["positions"].array + 40)
+    # The config of the case allows 40,960 positions.
+    far = Tensor.of(case["positions"].array + FAR)
     wider = Tensor.of(case["positions"].array * 2)
     before = attention(case["x"], position_ids=here)
     shifted = attention(case["x"], position_ids=later)
     stretched = attention(case["x"], position_ids=wider)
+    distant = attention(case["x"], position_ids=far)
     expect_same(shifted, before, case, RELATIVE, limit=1e-4)
-    far = Text("twice the distances turn q and k further.", "距离加倍后 q 与 k 转得更多。")
-    expect_unlike(stretched, before, case, far)
+    wide = Text("twice the distances turn q and k further.", "距离加倍后 q 与 k 转得更多。")
+    expect_unlike(stretched, before, case, wide)
+    # float32 holds angles of 40,000 rad to 2e-3.
+    what = Text(f"the output with all positions {FAR:,} later", f"所有位置都增加 {FAR:,} 时的输出")
+    expect_same(distant, before, case, RELATIVE, what, limit=1e-2)

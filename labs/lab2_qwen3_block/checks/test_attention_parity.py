@@ -28,6 +28,12 @@ from labs.lab2_qwen3_block.checks.attention_calls import (
 )
 
 INPUT = Text("the input x", "输入 x")
+GROWN = Text("the output for more tokens than before", "token 比之前多时的输出")
+SHRUNK = Text("the output for fewer tokens than before", "token 比之前少时的输出")
+LATER = Text(
+    "calls with another number of tokens must leave no mask and no table behind.",
+    "token 数不同的调用不应留下掩码或表。",
+)
 ARANGE = Text("position_ids=None means 0 … T-1.", "position_ids=None 表示 0 … T-1。")
 
 
@@ -129,16 +135,22 @@ def test_attention_pure(student: Student, case: Case) -> None:
 
 @cases("attention_core")
 def test_attention_batch(student: Student, case: Case) -> None:
-    """A row of a batch gives the same result on its own.
+    """A row of a batch gives the same result on its own, whatever was called before.
 
-    批次中的一行单独计算时结果相同。
+    批次中的一行单独计算时结果相同，与之前的调用无关。
     """
     attention, row = attention_of(student, case), case["x"].shape[0] - 1
+    other, beginning = attention_of(student, case), Tensor.of(case["x"].array[:, :5])
     together = attention(case["x"])
     alone = attention(Tensor.of(case["x"].array[row : row + 1]))
+    # One grows, the other shrinks: a mask or a table kept from the first call fits neither.
+    shrunk = attention(beginning)
+    short, grown = other(beginning), other(case["x"])
     whole = expect_shape(together, case["y"].shape, case)
     why = Text("rows of a batch have nothing to do with each other.", "批次中的各行互不相关。")
     expect_same(alone, Tensor.of(whole.array[row : row + 1]), case, why, OUTPUT)
+    expect_same(grown, whole, case, LATER, GROWN)
+    expect_same(shrunk, short, case, LATER, SHRUNK)
 
 
 @cases("attention_real")

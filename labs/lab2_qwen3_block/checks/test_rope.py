@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from autograder.checks.contracts import checks
@@ -83,10 +85,10 @@ def _tables(student: Student, case: Case) -> tuple[object, object]:
         Positions may be [B, T]; the tables are then [B, T, head_dim].
         位置可以是 [B, T]，此时表为 [B, T, head_dim]。
     """)
-def _expect_tables(student: Student, case: Case, limit: Limit | None = None) -> None:
+def _expect_tables(student: Student, case: Case) -> None:
     cos, sin = _tables(student, case)
-    expect_close(cos, case["cos"], case, COS, limit=limit)
-    expect_close(sin, case["sin"], case, SIN, limit=limit)
+    expect_close(cos, case["cos"], case, COS)
+    expect_close(sin, case["sin"], case, SIN)
 
 
 @cases("tables")
@@ -127,14 +129,22 @@ def test_rotary_halves(student: Student, case: Case) -> None:
         expect_same(first, second, case, why, name)
 
 
-@cases("tables_far")
+@cases("tables_far", "tables_farthest")
 def test_rotary_far(student: Student, case: Case) -> None:
-    """Large positions keep their precision (angles in float32).
+    """Large positions keep their precision (angles in float32), also after small ones.
 
-    位置很大时仍保持精度（角度用 float32 计算）。
+    位置很大时仍保持精度（角度用 float32 计算），先算过小的位置也一样。
     """
-    # At 4000 rad float32 itself is good to 2e-4; bfloat16 angles are off by whole turns.
-    _expect_tables(student, case, Limit(1e-3, 2e-3))
+    rotary = student.new("attention.RotaryEmbedding", config(case.config))
+    first = Tensor.of(np.arange(3))  # a table made for these alone is too short
+    before, after = rotary(first), rotary(case["positions"])
+    expect_items(before, 2, case)
+    cos, sin = expect_items(after, 2, case)
+    # float32 is good to 2e-4 at 4,000 rad and 2e-3 at 40,000, and its frequencies, made in one
+    # way or another, to as much; bfloat16 angles are off by whole turns.
+    limit = Limit(*case["limits"])
+    expect_close(cos, case["cos"], case, COS, limit=limit)
+    expect_close(sin, case["sin"], case, SIN, limit=limit)
 
 
 @cases("tables_two")
@@ -153,15 +163,12 @@ def test_rotary_two_models(student: Student, case: Case) -> None:
         expect_close(sin, case[f"{prefix}sin"], case, SIN)
 
 
-def _turn(student: Student, case: Case, prefix: str = "", dtype: str = "float32") -> Result:
-    q, k = case["q"], case["k"]
-    if dtype != "float32":
-        q, k = (Tensor.of(tensor.array.astype(dtype)) for tensor in (q, k))
+def _turn(student: Student, case: Case, prefix: str = "") -> Result:
     tables = case[f"{prefix}cos"], case[f"{prefix}sin"]
-    return student.call("attention.apply_rotary_pos_emb", q, k, *tables)
+    return student.call("attention.apply_rotary_pos_emb", case["q"], case["k"], *tables)
 
 
-def _rotated(result: Result, case: Case) -> tuple[Tensor, Tensor]:
+def _rotated(result: Result | Any, case: Case) -> tuple[Tensor, Tensor]:
     rotated_q, rotated_k = expect_items(result, 2, case)
     return (
         expect_shape(rotated_q, case["q"].shape, case, Q),
@@ -223,13 +230,27 @@ def test_apply_rotary_relative(student: Student, case: Case) -> None:
 
 @cases("rotation")
 def test_apply_rotary_dtype(student: Student, case: Case) -> None:
-    """q and k keep their dtype although the tables are float32.
+    """q and k keep their own dtypes although the tables are float32, and no input changes.
 
-    尽管表为 float32，q 与 k 仍保持各自的数据类型。
+    尽管表为 float32，q 与 k 仍保持各自的数据类型，且不修改任何输入。
     """
-    rotated = _rotated(_turn(student, case, dtype="float16"), case)
-    for tensor, name in zip(rotated, (Q, K), strict=True):
-        expect_dtype(tensor, "float16", case, name)
+    results = []
+    for dtypes in (("float16", "float16"), ("float16", "float32"), ("float32", "float32")):
+        q, k = (
+            Tensor.of(case[name].array.astype(dtype))
+            for name, dtype in zip("qk", dtypes, strict=True)
+        )
+        given = q, k, case["cos"], case["sin"]
+        call = student.call("attention.apply_rotary_pos_emb", *given, echo=True)
+        results.append((dtypes, given, call))
+    for dtypes, given, call in results:
+        value, after, _ = expect_items(call, 3, case)
+        rotated_q, rotated_k = _rotated(value, case)
+        if dtypes[0] == dtypes[1]:  # who rotates both as one tensor widens the narrower
+            expect_dtype(rotated_q, dtypes[0], case, Q)
+        expect_dtype(rotated_k, dtypes[1], case, K)
+        for now, before, name in zip(after, given, ("q", "k", "cos", "sin"), strict=True):
+            expect_unchanged(now, before, case, Text(name, name))
 
 
 @cases("rotation")

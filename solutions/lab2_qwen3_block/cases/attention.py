@@ -5,9 +5,18 @@ from __future__ import annotations
 import torch
 
 from autograder.reference.recipes import Draft, Draw, recipe
+from labs.given.config import Qwen3Config
 
 from .attention_call import drafted
-from .sizes import NARROWEST, about_sizes, alike, attention_weights, config_of, sizes
+from .sizes import (
+    NARROWEST,
+    Weights,
+    about_sizes,
+    alike,
+    attention_weights,
+    config_of,
+    sizes,
+)
 
 
 @recipe()
@@ -48,14 +57,47 @@ def attention_uniform(draw: Draw) -> Draft:
 def attention_given_mask(draw: Draw) -> Draft:
     """Keys of zero and a mask with holes: averages over what the mask allows, no more."""
     config, tokens, batch = sizes(draw)
-    weights = alike(attention_weights(draw, config), config, "v_proj.weight")
-    weights["k_proj.weight"] = torch.zeros_like(weights["k_proj.weight"])
-    # Not causal on purpose: a given mask has causality in it, or, as here, has not.
-    holes = draw.uniform(batch, 1, tokens, tokens, low=0, high=1) < 0.4
-    holes[..., torch.arange(tokens), torch.arange(tokens)] = False
-    mask = holes.float() * NARROWEST
+    weights = _averaging(draw, config)
+    mask = _holes(draw, batch, 1, tokens, tokens)
     about = about_sizes(config, tokens, batch, "a given mask with holes: ", "给定带空洞的掩码：")
     return drafted(draw, config, tokens, batch, about, weights=weights, mask=mask)
+
+
+@recipe()
+def attention_mask_square(draw: Draw) -> Draft:
+    """Keys of zero and a mask [T, T], the same for all rows and heads."""
+    config, tokens, batch = sizes(draw)
+    weights = _averaging(draw, config)
+    about = about_sizes(config, tokens, batch, "a mask [T, T]: ", "掩码 [T, T]：")
+    mask = _holes(draw, tokens, tokens)
+    return drafted(draw, config, tokens, batch, about, weights=weights, mask=mask)
+
+
+@recipe()
+def attention_mask_heads(draw: Draw) -> Draft:
+    """Keys of zero and a mask per head; o_proj adds the heads up, so that none has a place."""
+    config, tokens, batch = sizes(draw)
+    weights = _averaging(draw, config)
+    heads = config.num_attention_heads
+    out = weights["o_proj.weight"][:, : config.head_dim].repeat(1, heads)
+    weights["o_proj.weight"] = out
+    about = about_sizes(config, tokens, batch, "a mask for each head: ", "每个头各有掩码：")
+    mask = _holes(draw, draw.pick((batch, 1)), heads, tokens, tokens)
+    return drafted(draw, config, tokens, batch, about, weights=weights, mask=mask)
+
+
+def _averaging(draw: Draw, config: Qwen3Config) -> Weights:
+    """Keys of zero and equal kv heads: every token averages what a mask lets it see."""
+    weights = alike(attention_weights(draw, config), config, "v_proj.weight")
+    weights["k_proj.weight"] = torch.zeros_like(weights["k_proj.weight"])
+    return weights
+
+
+def _holes(draw: Draw, *shape: int) -> torch.Tensor:
+    """A mask that is not causal: a given mask has causality in it, or, as here, has not."""
+    holes = draw.uniform(*shape, low=0, high=1) < 0.4
+    holes.diagonal(dim1=-2, dim2=-1).fill_(False)
+    return holes.float() * NARROWEST
 
 
 @recipe()

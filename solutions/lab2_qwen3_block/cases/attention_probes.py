@@ -12,14 +12,21 @@ from .sizes import NARROWEST, SIZES, about_sizes, attention_weights, config_of, 
 
 @recipe()
 def attention_rows(draw: Draw) -> Draft:
-    """Every row of the batch at positions of its own."""
+    """Every row of the batch at positions of its own; the first as if padded on the left.
+
+    Its repeated positions hide nothing: causal is who comes first, not whose number is smaller.
+    """
     config, tokens, batch = sizes(draw)
     rows = []
     for _ in range(batch):
         steps = torch.arange(tokens)
         gap = draw.integer(1, tokens - 2)
         rows.append(steps + draw.integer(0, 9) + draw.integer(2, 20) * (steps > gap))
-    about = about_sizes(config, tokens, batch, "positions per row: ", "每行位置不同：")
+    rows[0] = (torch.arange(tokens) - draw.integer(2, 4)).clamp(min=0)
+    about = about_sizes(
+        config, tokens, batch,
+        "positions per row, repeated ones in row 0: ", "每行位置不同，第 0 行有重复的位置：",
+    )  # fmt: skip
     weights = attention_weights(draw, config)
     return drafted(draw, config, tokens, batch, about, weights=weights, positions=torch.stack(rows))
 

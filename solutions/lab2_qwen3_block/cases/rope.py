@@ -22,7 +22,9 @@ def rotate_half(draw: Draw) -> Draft:
     return draft(about, {"x": x, "y": torch.cat((-second, first), dim=-1)})
 
 
-def _tables(draw: Draw, head_dim: int, theta: float, positions: torch.Tensor) -> Draft:
+def _tables(
+    draw: Draw, head_dim: int, theta: float, positions: torch.Tensor, **values: object
+) -> Draft:
     cos, sin = oracle.rope_tables(positions, head_dim, theta)
     low, high = int(positions.min()), int(positions.max())
     about = Text(
@@ -30,7 +32,7 @@ def _tables(draw: Draw, head_dim: int, theta: float, positions: torch.Tensor) ->
         f"head_dim {head_dim}，theta {theta:g}，位置 {low} 到 {high}",
     )
     config = asdict(config_of(40, 6, 2, head_dim, rope_theta=theta))
-    return draft(about, {"positions": positions, "cos": cos, "sin": sin}, config)
+    return draft(about, {"positions": positions, "cos": cos, "sin": sin}, config, **values)
 
 
 @recipe()
@@ -48,7 +50,15 @@ def tables_theta(draw: Draw) -> Draft:
 @recipe()
 def tables_far(draw: Draw) -> Draft:
     positions = torch.tensor([draw.integer(257, 900), draw.integer(1000, 2000), 3001, 3999])
-    return _tables(draw, draw.pick((16, 12, 10)), 1e6, positions)
+    return _tables(draw, draw.pick((16, 12, 10)), 1e6, positions, limits=[1e-3, 2e-3])
+
+
+@recipe()
+def tables_farthest(draw: Draw) -> Draft:
+    """Far beyond the tables that codes make in advance, within what the config allows: 40,960."""
+    far = [draw.integer(low, low + 3000) for low in (4100, 8200, 16_400, 32_800)]
+    positions = torch.tensor([*far, draw.integer(38_000, 40_000)])
+    return _tables(draw, draw.pick((16, 12, 10)), 1e6, positions, limits=[1e-2, 3e-2])
 
 
 @recipe()
