@@ -86,10 +86,14 @@ def test_banks_are_built_proved_and_found_stale(
 
 
 def test_what_right_styles_answer_otherwise_is_left_open() -> None:
-    """Lab 2 scores rotated queries and keys: in which order their halves lie is free."""
+    """In which order the halves of rotated q and k lie is free; so is the last bit of frequencies.
+
+    At positions near 40,000 that bit is more than a rounding of the tables.
+    """
     place = LabSources.find("2")
     plan = collect(place.folder)
     reference, random = reference_of(plan, sources_of(place))
     found = fingerprints.left_open(place, plan, reference) - random
     assert found
-    assert all(key.startswith("test_apply_rotary_") for key in found)
+    free = ("test_apply_rotary_", "test_rotary_far/tables_farthest-")
+    assert all(key.startswith(free) for key in found)
