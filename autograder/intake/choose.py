@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 from functools import lru_cache
 
@@ -71,8 +71,17 @@ class AbsentError(RefusedError):
         self.reason = reason
 
 
-def choose(file: str, found: Sequence[Found], lab: Lab) -> list[Found]:
+def choose(
+    file: str, found: Sequence[Found], lab: Lab, stubs: Collection[Found] = ()
+) -> list[Found]:
     """The paths called ``file`` for which most speaks (see :func:`rank`), all regular files.
+
+    Args:
+        file: a file of the lab.
+        found: all paths of the hand-in.
+        lab: its folder comes first, those of other labs last.
+        stubs: paths that are known to be stubs in which nobody has worked. What lies beside
+            them counts instead, though nothing of other labs.
 
     Raises:
         AbsentError: none. Files of other labs count as none where the lab's own folder is there.
@@ -80,8 +89,9 @@ def choose(file: str, found: Sequence[Found], lab: Lab) -> list[Found]:
     """
     ranks = {one: rank(one, lab) for one in found}
     usable = [one for one in found if ranks[one] is not None or one.kind is Kind.OUTSIDE]
-    if any(_is_own(one, lab) for one in found):
+    if stubs or any(_is_own(one, lab) for one in found):
         usable = [one for one in usable if (ranks[one] or (FolderRank.NONE,))[0] < FolderRank.OTHER]
+    usable = [one for one in usable if one not in stubs]
     named = [one for one in usable if one.name == file]
     if not any(one.kind not in (Kind.FOLDER, Kind.OUTSIDE) for one in named):
         # Canvas is known to add -1, -2, … to a name that is handed in again.

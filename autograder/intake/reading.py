@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from autograder.course.handed_out import is_untouched
 from autograder.course.records import Lab, Message, Origin, Student, Submission
 from autograder.intake import class_folder
 from autograder.intake.archives import open_packed
 from autograder.intake.choose import AbsentError, FolderRank, choose, listed, rank, standing
-from autograder.intake.names import shown
+from autograder.intake.names import is_lookalike, is_meant, shown
 from autograder.intake.notebook import Notebooks
 from autograder.intake.tree import (
     MAX_DEPTH,
@@ -235,30 +236,89 @@ class _Layer:
     def take(self, file: str, notes: list[Message]) -> str:
         """The text of a lab's file; remarks are added to ``notes``.
 
+        A stub in which nobody has worked is taken where there is nothing else.
+
         Raises:
             RefusedError: not there, there in several versions, or not to be read.
         """
-        try:
-            chosen = choose(file, self._tree.found, self._lab)
-        except AbsentError as absent:
-            text = self._notebooks.take(file, notes)
-            if text is None:
-                text = self._from_archives(file, notes)
-            if text is None:
-                raise self._notebooks.instead(file, absent) from None
-            return text
-        found = chosen[0]
-        if len(chosen) > MAX_COPIES:
-            raise RefusedError("ambiguous", file=file, found=listed(chosen))
-        copies = [self._tree.read(one, MAX_SOURCE_BYTES) for one in chosen]
-        if len(set(copies)) > 1:
-            raise RefusedError("ambiguous", file=file, found=listed(chosen))
-        text, note = decode(copies[0], file)
+        stubs: dict[Found, str] = {}
+        while True:
+            try:
+                chosen = choose(file, self._tree.found, self._lab, stubs)
+            except AbsentError as absent:
+                return self._from_elsewhere(file, notes, stubs, absent)
+            except RefusedError:
+                if not stubs:
+                    raise
+                return self._stub(file, notes, stubs)
+            if len(chosen) > MAX_COPIES:
+                raise RefusedError("ambiguous", file=file, found=listed(chosen))
+            copies = {one: self._tree.read(one, MAX_SOURCE_BYTES) for one in chosen}
+            stubs |= {one: text for one, data in copies.items() if (text := _stub_in(data))}
+            if worked := [one for one in chosen if one not in stubs]:
+                break
+        if len({copies[one] for one in worked}) > 1:
+            raise RefusedError("ambiguous", file=file, found=listed(worked))
+        found = worked[0]
+        text, note = decode(copies[found], file)
         if found.name != file:
             notes.append(_note("resubmitted", file=file, found=shown(found.name)))
+        if stubs:
+            values = {"found": listed(stubs), "file": file, "used": shown(found.path)}
+            notes.append(_note("stub_aside", **values))
         if note is not None:
             notes.append(note)
         return text
+
+    def _from_elsewhere(
+        self, file: str, notes: list[Message], stubs: Mapping[Found, str], absent: AbsentError
+    ) -> str:
+        """The file from a notebook or an archive; else a stub, if there is one.
+
+        Raises:
+            RefusedError: see :meth:`take`.
+        """
+        untouched: tuple[str, list[Message]] | None = None
+        for source in (self._notebooks.take, self._from_archives):
+            said: list[Message] = []
+            try:
+                text = source(file, said)
+            except RefusedError as refused:
+                if not stubs:
+                    raise
+                notes.append(refused.reason)
+                continue
+            if text is not None and not is_untouched(text):
+                notes += said
+                return text
+            if text is not None:
+                untouched = untouched or (text, said)
+        if stubs:
+            return self._stub(file, notes, stubs)
+        if untouched is None:
+            raise self._notebooks.instead(file, absent)
+        notes += untouched[1]
+        return untouched[0]
+
+    def _stub(self, file: str, notes: list[Message], stubs: Mapping[Found, str]) -> str:
+        """The stub; what may have been meant instead, but has another name, is told."""
+        meant = [
+            one
+            for one in self._tree.found
+            if one.kind is Kind.FILE and one not in stubs and one.name != file
+            if is_meant(one.name, file) or is_lookalike(one.name, file)
+            if (its := rank(one, self._lab)) is not None and its[0] < FolderRank.OTHER
+        ]
+        meant = [one for one in meant[:MAX_COPIES] if not self._is_stub(one)]
+        if meant:
+            notes.append(_note("stub_beside", file=file, found=listed(meant)))
+        return next(iter(stubs.values()))
+
+    def _is_stub(self, one: Found) -> bool:
+        try:
+            return _stub_in(self._tree.read(one, MAX_SOURCE_BYTES)) is not None
+        except RefusedError:
+            return False
 
     def _from_archives(self, file: str, notes: list[Message]) -> str | None:
         """The file out of the one archive that holds it; None if none does."""
@@ -279,6 +339,7 @@ class _Layer:
                 holding.append((found, layer.take(file, said), said))
             except AbsentError:
                 continue
+        holding = [one for one in holding if not is_untouched(one[1])] or holding
         if holding:
             best = min(self._standing(found) for found, _, _ in holding)
             chosen = [one for one in holding if self._standing(one[0]) == best]
@@ -304,6 +365,12 @@ class _Layer:
             return _Layer(tree, shown(found.path), self._lab, self._inner, self._depth + 1)
         except RefusedError as refused:
             return refused
+
+
+def _stub_in(data: bytes) -> str | None:
+    """The text of a stub in which nobody has worked; None if somebody has."""
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    return text if is_untouched(text) else None
 
 
 def _note(key: str, **values: object) -> Message:

@@ -1,0 +1,84 @@
+"""A stub in which nobody has worked never counts where somebody's work lies beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from autograder.course import handed_out
+from autograder.course.records import Submission
+from tests.archives import keys, laid, notebook, taken, zipped
+
+STUB = handed_out.with_banner("def attend():\n    raise NotImplementedError\n").encode()
+CHINESE = handed_out.with_banner("def attend():\n    raise NotImplementedError\n", "zh").encode()
+WORK, OTHER = b"A = 1\n", b"A = 2\n"
+MLP = {"mlp.py": b"M = 2\n"}
+
+
+def read(tmp_path: Path, files: Mapping[str, bytes]) -> Submission:
+    return taken(laid(tmp_path / "li", {**MLP, **files}))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"attention.py": STUB, "my solution/attention.py": WORK},
+        {"attention.py": CHINESE.replace(b"\n", b"\r\n"), "attention-1.py": WORK},
+        {"old/attention.py": STUB, "new/attention.py": WORK},
+        {"lab2/attention.py": STUB, "lab2_final/attention.py": WORK},
+        {"lab2/attention.py": STUB, "lab2 (1)/attention.py": STUB, "v3/attention.py": WORK},
+    ],
+)
+def test_the_work_is_taken_and_that_is_said(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    submission = read(tmp_path, files)
+    assert submission.files["attention.py"] == WORK.decode()
+    assert "stub_aside" in keys(submission.notes)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"attention.py": STUB, "lab2.ipynb": notebook("%%writefile attention.py\nA = 1\n")},
+        {"attention.py": STUB, "lab2_submission.zip": zipped({"attention.py": WORK})},
+        {
+            "lab2.zip": zipped({"attention.py": STUB}),
+            "lab2_final.zip": zipped({"attention.py": WORK}),
+        },
+    ],
+)
+def test_notebooks_and_archives_hold_work_too(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    assert read(tmp_path, files).files["attention.py"] == WORK.decode()
+
+
+@pytest.mark.parametrize("name", ["attention (1).py", "Attention.py", "attention_final.py"])
+def test_work_under_a_wrong_name_is_told(tmp_path: Path, name: str) -> None:
+    submission = read(tmp_path, {"attention.py": STUB, name: WORK})
+    assert submission.files["attention.py"] == STUB.decode()
+    assert keys(submission.notes) == ["stub_beside"]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {},
+        {"copy/attention.py": STUB},
+        {"attention (1).py": STUB},
+        {"lab1/attention.py": WORK},
+        {"labs/lab3_kv_cache/attention.py": WORK},
+        {"photos.zip": b"no archive"},
+    ],
+)
+def test_without_work_it_is_the_stub(tmp_path: Path, others: Mapping[str, bytes]) -> None:
+    submission = read(tmp_path, {"attention.py": STUB, **others})
+    assert submission.files["attention.py"] == STUB.decode()
+    assert "stub_aside" not in keys(submission.notes)
+    assert "stub_beside" not in keys(submission.notes)
+
+
+def test_two_works_beside_a_stub_are_for_a_person(tmp_path: Path) -> None:
+    submission = read(
+        tmp_path, {"attention.py": STUB, "a/attention.py": WORK, "b/attention.py": OTHER}
+    )
+    assert keys(submission.problems.values()) == ["ambiguous"]
