@@ -40,5 +40,5 @@ def load(folder: Path, language: str) -> dict[str, str] | None:
 
 
 def _banner(body: str, language: str) -> str:
-    digest = hashlib.sha256(body.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return _BANNERS[language].format(digest)

@@ -52,6 +52,12 @@ def test_notebooks_and_archives_hold_work_too(tmp_path: Path, files: Mapping[str
     assert read(tmp_path, files).files["attention.py"] == WORK.decode()
 
 
+def test_half_a_character_in_a_cell_is_no_stub(tmp_path: Path) -> None:
+    cell = notebook("%%writefile attention.py\n\nA = '\ud800'\n")
+    submission = read(tmp_path, {"attention.py": STUB, "lab2.ipynb": cell})
+    assert submission.files["attention.py"] == "\nA = '\ud800'\n"
+
+
 @pytest.mark.parametrize("name", ["attention (1).py", "Attention.py", "attention_final.py"])
 def test_work_under_a_wrong_name_is_told(tmp_path: Path, name: str) -> None:
     submission = read(tmp_path, {"attention.py": STUB, name: WORK})
