@@ -386,7 +386,7 @@ def open_packed(source: Path | bytes, shown: str) -> Tree:
     try:
         head = stream.read(512)
         stream.seek(0)
-        if head.startswith(_FOREIGN):
+        if is_foreign(head):
             with stream:
                 tar = as_tar(stream, shown)
             return TarTree(CappedReader(io.BytesIO(tar), shown, MAX_UNPACKED_BYTES), shown)
@@ -405,11 +405,6 @@ def is_tar(head: bytes, name: str) -> bool:
     return name.lower().endswith(".tar") and not head.startswith(b"PK")
 
 
-def is_foreign(path: Path) -> bool:
-    """Return whether the file is a RAR or 7z, which can be a hand-in but not a class.
-
-    Raises:
-        RefusedError: no regular file.
-    """
-    with os.fdopen(open_regular(path, path.name), "rb") as stream:
-        return stream.read(8).startswith(_FOREIGN)
+def is_foreign(head: bytes) -> bool:
+    """Return whether an archive that begins with ``head`` is a RAR or 7z."""
+    return head.startswith(_FOREIGN)

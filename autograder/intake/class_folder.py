@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -9,10 +10,10 @@ from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from autograder.intake import archives
-from autograder.intake.archives import is_tar
+from autograder.intake.archives import is_foreign, is_tar
 from autograder.intake.names import readable
 from autograder.intake.tar import CappedReader, Member, walk
 from autograder.intake.tree import (
@@ -33,7 +34,8 @@ from autograder.sandbox.fence import untimed
 #
 # A zip is read at random. A packed tar can only be gone through from its start, so one pass keeps
 # what a window of hand-ins, in the order of their names, may need; grading in that order takes
-# one pass per 64 MiB of such files, and never holds more.
+# one pass per 64 MiB of such files, and never holds more. A RAR or 7z is unpacked into memory, by
+# the same program and under the same caps as one that is a hand-in.
 
 MAX_MEMBERS = 200_000
 MAX_DIRECTORY_BYTES = 32 << 20
@@ -171,17 +173,31 @@ class _Tar:
 
     def _walk(self) -> Iterator[tuple[int, Member]]:
         name = self._path.name
-        raw = os.fdopen(open_regular(self._path, name), "rb")
         # Copies of one stub pack as tightly as any bomb: only bytes are counted.
-        with closing(CappedReader(raw, name, MAX_UNPACKED_BYTES, tight=False)) as stream:
+        with closing(CappedReader(self._raw(), name, MAX_UNPACKED_BYTES, tight=False)) as stream:
             yield from enumerate(walk(stream, name))
+
+    def _raw(self) -> BinaryIO:
+        return os.fdopen(open_regular(self._path, self._path.name), "rb")
+
+
+class _Foreign(_Tar):
+    """A RAR or 7z, as the tar that is made of it."""
+
+    def __init__(self, path: Path) -> None:
+        with os.fdopen(open_regular(path, path.name), "rb") as stream:
+            self._tar = archives.as_tar(stream, path.name)
+        super().__init__(path)
+
+    def _raw(self) -> BinaryIO:
+        return io.BytesIO(self._tar)
 
 
 def opened(path: Path) -> ClassArchive:
     """The archive at ``path``, its table read anew only when the file has changed.
 
     Raises:
-        RefusedError: not a zip or tar, damaged, or a cap is passed.
+        RefusedError: no archive, damaged, a cap is passed, or nothing here opens a RAR or 7z.
     """
     try:
         told = os.stat(path)
@@ -195,6 +211,8 @@ def _opened(path: Path, _: tuple[int, ...]) -> ClassArchive:
     with os.fdopen(open_regular(path, path.name), "rb") as stream:
         head = stream.read(512)
     with untimed():
+        if is_foreign(head):
+            return ClassArchive(_Foreign(path))
         return ClassArchive(_Tar(path) if is_tar(head, path.name) else _Zip(path))
 
 
@@ -242,7 +260,7 @@ class OnDisk:
 
 
 class InArchive:
-    """A zip or tar, nothing of which is ever extracted."""
+    """An archive of a class, nothing of which is ever written to disk."""
 
     on_disk = False
 

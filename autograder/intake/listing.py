@@ -14,7 +14,6 @@ from pathlib import Path
 from autograder.course.messages import both
 from autograder.course.records import Lab, Message, Origin, Student
 from autograder.intake import attempts
-from autograder.intake.archives import is_foreign
 from autograder.intake.class_folder import ClassFolder, InArchive, OnDisk
 from autograder.intake.layout import HandInPlace
 from autograder.intake.layout import survey as layout_of
@@ -123,7 +122,7 @@ def _place(root: Path) -> ClassFolder | None:
     if os.path.isdir(root):
         return OnDisk(root)
     try:
-        return None if is_foreign(root) else InArchive(root)
+        return InArchive(root)
     except RefusedError as error:
         if error.reason.key == "intake.too_many":  # a class, of which nobody may hide the others
             raise SourceError("too_many_members", root, **error.reason.values) from None

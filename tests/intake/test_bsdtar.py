@@ -54,6 +54,15 @@ def test_a_rar_and_a_7z(tmp_path: Path) -> None:
 
 
 @needs_bsdtar
+def test_a_class_that_is_a_rar_or_a_7z(tmp_path: Path) -> None:
+    files = {f"{who}/{name}": data for who in ("ann", "bob") for name, data in GOOD.items()}
+    folder = laid(tmp_path / "src", files)
+    for name, data in (("c.7z", seven(folder)), ("c.rar", rar(files)), ("c.zip", seven(folder))):
+        submissions = class_of(placed(tmp_path / name, data))
+        assert {who: one.files for who, one in submissions.items()} == {"ann": RIGHT, "bob": RIGHT}
+
+
+@needs_bsdtar
 def test_a_class_with_rars_in_it(tmp_path: Path) -> None:
     files = {"ann.rar": rar(GOOD), "bob.zip": zipped(GOOD), "cat/up.rar": rar(GOOD)}
     for source in (laid(tmp_path / "c", files), placed(tmp_path / "c.zip", zipped(files))):
