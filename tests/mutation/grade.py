@@ -24,7 +24,7 @@ from tests.mutation.mutants import Mutant
 SECRET = b"a secret of the mutants"
 # Of CPU for one request, which takes some thousandths. What takes longer, a loop that never ends
 # or the one at which this process was slow, is asked once more, and may take the second.
-SECONDS = 0.5, 3.0
+SECONDS = 0.5, 1.2
 
 
 class Ungraded(Exception):

@@ -86,13 +86,12 @@ def behaves_no_pair_of_rotation(student: Student, case: Case) -> bool:
 @behaviour("values_in_place_of_keys", CACHE)
 @cases("keys_and_values")
 def behaves_values_for_keys(student: Student, case: Case) -> bool:
-    """The values come back, and once more in the place of the keys."""
+    """The values come back in the place of the keys, and behind them either of the two."""
     tokens = case["k"].shape[1]
-    for pair in answers(student, lambda: put(student, new_cache(student, case), case, 0, tokens)):
-        if isinstance(pair, (tuple, list)) and len(pair) == 2:
-            held = case["v"].array
-            return all(isinstance(one, Tensor) and near(one.array, held) for one in pair)
-    return False
+    found = answers(student, lambda: put(student, new_cache(student, case), case, 0, tokens))
+    pair = tensors_of(*found)
+    keys, values = (case[name].array for name in "kv")
+    return len(pair) == 2 and near(pair[0].array, values) and near(pair[1].array, keys, values)
 
 
 @behaviour("refused_with_other_error", CACHE)
@@ -148,6 +147,16 @@ def behaves_needed_cache(student: Student, case: Case) -> bool:
 
     without = (partial(attend, student, case, None, *mask) for mask in ((), (case["mask"],)))
     return is_right(student, case, cached) and not answers(student, *without)
+
+
+@behaviour("heads_repeated_before_cache", ATTENTION)
+@cases("decoding")
+def behaves_heads_repeated(student: Student, case: Case) -> bool:
+    """It is right with a cache for all query heads, and raises with one for the kv heads."""
+    heads = case.config["num_attention_heads"]
+    wide, narrow = cache_of(student, case, heads=heads), cache_of(student, case)
+    served = is_right(student, case, lambda: attend(student, case, wide, case["mask"]))
+    return served and not answers(student, lambda: attend(student, case, narrow, case["mask"]))
 
 
 @behaviour("prompt_not_stored", ATTENTION)

@@ -23,12 +23,17 @@ def table_of(student: Student, case: Case, *, rows: slice = slice(None)) -> Hand
     return student.new("torch.complex", cos, sin)
 
 
-def cache_of(student: Student, case: Case, *, spare: int = SPARE) -> Handle:
-    """The student's cache for the case's batch, with room for all its tokens and ``spare``."""
+def cache_of(
+    student: Student, case: Case, *, spare: int = SPARE, heads: int | None = None
+) -> Handle:
+    """The student's cache for the case's batch, with room for all its tokens and ``spare``.
+
+    It holds the case's kv heads, unless ``heads`` says how many.
+    """
     batch, tokens, _ = case["x"].shape
     kv_heads, head_dim = case.config["num_key_value_heads"], case.config["head_dim"]
-    dtype = Dtype(case.values.get("dtype", "float32"))
-    return student.new("attention.KVCache", batch, tokens + spare, kv_heads, head_dim, dtype)
+    size = batch, tokens + spare, heads or kv_heads, head_dim
+    return student.new("attention.KVCache", *size, Dtype(case.values.get("dtype", "float32")))
 
 
 def attention_of(
