@@ -82,7 +82,7 @@ def read(text: str) -> str:
 
 
 @pytest.mark.parametrize("folder", STYLES, ids=lambda folder: folder.name)
-def test_every_right_style_says_what_a_plain_model_says(
+def test_every_right_style_of_lab7_says_what_a_plain_model_says(
     folder: Path, tmp_path: Path, plain: dict[str, str]
 ) -> None:
     files = {}
@@ -98,7 +98,7 @@ def test_every_right_style_says_what_a_plain_model_says(
     assert parts.scheduler.reused == 8  # the second prompt begins as the first
 
 
-def test_with_float_weights_an_engine_writes_what_transformers_generates() -> None:
+def test_with_float_weights_lab7s_engine_writes_what_transformers_generates() -> None:
     """In chunks, side by side, some of it computed twice: few blocks, and a small budget."""
     from transformers import AutoModelForCausalLM
 
@@ -398,7 +398,7 @@ def alone(client: Client) -> list[str]:
 @pytest.mark.parametrize(
     "folder", [one for one in STYLES if (one / "engine.py").is_file()], ids=lambda one: one.name
 )
-def test_every_style_of_an_engine_takes_requests_while_it_runs(
+def test_every_style_of_lab7s_engine_takes_requests_while_it_runs(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: list[str]
 ) -> None:
     """In so few blocks that some go back to the line, and are computed again."""

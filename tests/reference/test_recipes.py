@@ -20,7 +20,7 @@ def test_every_secret_draws_hidden_cases(solution: Path) -> None:
     assert len({tuple(case.about.en for case in cases) for cases in drawn}) > 1
 
 
-def test_a_search_for_a_good_text_ends_long_before_it_would_give_up() -> None:
+def test_lab1_finds_a_good_text_long_before_it_would_give_up() -> None:
     package = recipes.package_of(labfile.SOLUTIONS / "lab1_foundations")
     until = package.tokens.until
     until.__defaults__ = (until.__defaults__[0] // 4,)
