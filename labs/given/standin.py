@@ -166,14 +166,21 @@ def agreeing(tokens: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 class Listener:
-    """Writes down the tokens of every step, which may lie in the same tensor each time."""
+    """Writes down the tokens of every step, which may lie in the same tensor each time.
 
-    def __init__(self) -> None:
+    ``when`` says how often ``model`` had been called by then.
+    """
+
+    def __init__(self, model: StandInModel) -> None:
         self.steps: list[torch.Tensor] = []
+        self.when: list[int] = []
+        self._model = model
 
-    def __call__(self, tokens: torch.Tensor) -> None:
-        """Hear of a step."""
+    def __call__(self, tokens: torch.Tensor) -> bool:
+        """Hear of a step; what it gives back means nothing."""
         self.steps.append(tokens.clone())
+        self.when.append(len(self._model.calls))
+        return True
 
     def heard(self) -> torch.Tensor:
         """What was heard, step by step: ``[steps, B]``, and ``[0]`` if there was nothing."""

@@ -10,11 +10,13 @@ from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
+    expect_form,
     expect_items,
     expect_most,
     expect_same,
     expect_shape,
     expect_unchanged,
+    expect_unlike,
     reject,
 )
 from autograder.course.records import Text
@@ -23,6 +25,7 @@ from autograder.sandbox.student import Handle, Result, Student
 from labs.lab4_tinyllm.checks.calls import STAND_IN_MODEL, expect_shares, like
 
 TEXT = Text("the text", "生成的文本")
+COUNTS = Text("a list of counts", "各次调用的 token 数")
 
 
 def _model(student: Student, case: Case) -> Handle:
@@ -124,36 +127,43 @@ def _expect_shares(student: Student, case: Case) -> None:
 
 @cases("generate_sampled")
 def test_generate_generator(student: Student, case: Case) -> None:
-    """The generator reaches the choice: same seed, same text.
+    """The generator reaches the choice, and goes on: same seed, same text, once.
 
-    generator 用于选择 token：种子相同，文本相同。
+    generator 用于选择 token，而且会继续前进：种子相同，文本相同，仅此一次。
     """
     ids = case["ids"]
     many = like(ids, np.repeat(ids.array, 300, axis=0))
-    texts = [
+    held, alike = (student.new("labs.given.standin.seeded", 5) for _ in range(2))
+    first, later, same = (
         student.call(
-            "model.generate", _model(student, case), many, 3,
-            generator=student.new("labs.given.standin.seeded", 5), temperature=1.0,
+            "model.generate", _model(student, case), many, 3, generator=one, temperature=1.0
         )
-        for _ in range(2)
-    ]  # fmt: skip
-    expect_shape(texts[0], (300, ids.shape[1] + 3), case, TEXT)
+        for one in (held, held, alike)
+    )
+    expect_shape(first, (300, ids.shape[1] + 3), case, TEXT)
     why = Text("both generators were seeded alike.", "两个 generator 的种子相同。")
-    expect_same(texts[1], texts[0], case, why, TEXT)
+    expect_same(same, first, case, why, TEXT)
+    why = Text("the same generator goes on.", "同一个 generator 会继续前进。")
+    expect_unlike(later, first, case, why, TEXT)
 
 
-@cases("generate_eos", "generate_large")
+@cases("generate_eos", "generate_large", "generate_all_end")
 def test_generate_streams(student: Student, case: Case) -> None:
-    """on_token gets the new tokens of every step, in their order.
+    """on_token gets the new tokens of every step, in their order, before the model goes on.
 
-    on_token 依次收到每一步的新 token。
+    on_token 依次收到每一步的新 token，而且在模型继续计算之前收到。
     """
-    listener = student.new("labs.given.standin.Listener")
-    _generated(student, _model(student, case), case, on_token=listener)
+    model = _model(student, case)
+    listener = student.new("labs.given.standin.Listener", model)
+    _generated(student, model, case, on_token=listener)
     steps = case["y"].array[:, case["ids"].shape[1] :].T
     what = Text("what on_token was given", "on_token 收到的内容")
-    told = student.call(listener, method="heard")
+    told, when = student.call(listener, method="heard"), student.get(listener, "when")
     expect_close(told, like(case["y"], steps), case, what)
+    what = Text("calls of the model before each of on_token", "每次 on_token 之前的模型调用次数")
+    counted, wanted = expect_form(when, list[int], COUNTS, case, what), [*range(1, len(steps) + 1)]
+    if counted != wanted:
+        raise reject(counted, Text(*[str(wanted)] * 2), case, what)
 
 
 @cases("generate_padded")

@@ -80,26 +80,22 @@ def test_layer_loads(student: Student, case: Case) -> None:
 
 @cases("layer_core")
 def test_layer_cache(student: Student, case: Case) -> None:
-    """The cache reaches attention: in pieces as at once.
+    """The cache reaches attention: in pieces as at once, with positions and without.
 
-    缓存传到注意力：分段输入与一次输入结果相同。
+    缓存传到注意力：无论是否传入位置，分段输入与一次输入结果相同。
     """
     x, at = case["x"], case["positions"]
-    layer, cache = layer_of(student, case), student.new(CACHE)
-    parts = [
-        layer(
-            like(x, x.array[:, first:end]), position_ids=like(at, at.array[first:end]), past=cache
-        )
-        for first, end in bounds(case["pieces"])
-    ]
     batch, _, hidden = x.shape
-    arrays = [
-        expect_shape(part, (batch, count, hidden), case).array
-        for part, count in zip(parts, case["pieces"], strict=True)
-    ]
-    whole = layer_of(student, case)(x, position_ids=at)
-    expect_shape(whole, x.shape, case)
-    expect_same(Tensor.of(np.concatenate(arrays, axis=1)), whole, case, PIECES)
+    for given in (True, False):
+        layer, cache = layer_of(student, case), student.new(CACHE)
+        arrays = []
+        for first, end in bounds(case["pieces"]):
+            places = {"position_ids": like(at, at.array[first:end])} if given else {}
+            part = layer(like(x, x.array[:, first:end]), **places, past=cache)
+            arrays.append(expect_shape(part, (batch, end - first, hidden), case).array)
+        whole = layer_of(student, case)(x, **({"position_ids": at} if given else {}))
+        expect_shape(whole, x.shape, case)
+        expect_same(Tensor.of(np.concatenate(arrays, axis=1)), whole, case, PIECES)
 
 
 @cases("layer_bfloat16")
@@ -113,12 +109,15 @@ def test_layer_bfloat16(student: Student, case: Case) -> None:
     expect_close(result, case["y"], case)
 
 
-@cases("layer_core")
+@cases("layer_masked")
 def test_layer_pure(student: Student, case: Case) -> None:
-    """It leaves its input alone.
+    """It leaves its input, mask and positions alone.
 
-    不修改输入。
+    不修改输入、掩码与位置。
     """
-    result = layer_of(student, case)(case["x"], echo=True)
-    _, args, _ = expect_items(result, 3, case)
+    given = {"attention_mask": case["mask"], "position_ids": case["positions"]}
+    result = layer_of(student, case)(case["x"], **given, echo=True)
+    _, args, kwargs = expect_items(result, 3, case)
     expect_unchanged(args[0], case["x"], case, INPUT)
+    for name, before in given.items():
+        expect_unchanged(kwargs[name], before, case, Text(name, name))

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from autograder.checks.contracts import checks
-from autograder.checks.expect import cases, expect_close, expect_dtype, expect_shape, reject
+from autograder.checks.expect import (
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_shape,
+    expect_unchanged,
+    reject,
+)
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Dtype, Result, Student
@@ -69,11 +79,20 @@ def test_mask_dtype(student: Student, case: Case) -> None:
     要求 bfloat16：结果为 bfloat16，使用它自己的最小数。
     """
     _expect_mask(student, case, "bfloat16")
+    given = case["keep"], case["queries"], Dtype("bfloat16")
+    _expect_kept(student.call("model.build_attention_mask", *given, echo=True), case)
+
+
+def _expect_kept(result: Result, case: Case) -> Any:
+    """What a call gives that has left the mask of tokens alone."""
+    value, args, _ = expect_items(result, 3, case)
+    expect_unchanged(args[0], case["keep"], case, Text("attention_mask", "attention_mask"))
+    return value
 
 
 def _positions(student: Student, case: Case) -> Tensor:
-    result = student.call("model.build_position_ids", case["keep"], case["queries"])
-    tensor = expect_shape(result, case["positions"].shape, case, POSITIONS)
+    result = student.call("model.build_position_ids", case["keep"], case["queries"], echo=True)
+    tensor = expect_shape(_expect_kept(result, case), case["positions"].shape, case, POSITIONS)
     if not tensor.dtype.startswith("int"):
         raise reject(tensor.dtype, Text("integers", "整数"), case, POSITIONS)
     return tensor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
@@ -9,6 +11,7 @@ from autograder.checks.expect import (
     expect_close,
     expect_dtype,
     expect_items,
+    expect_same,
     expect_shape,
     expect_unchanged,
     expect_value,
@@ -22,6 +25,7 @@ from labs.lab4_tinyllm.checks.calls import (
     STAND_INS,
     expect_pieces,
     kept,
+    like,
     model_of,
 )
 
@@ -121,15 +125,24 @@ def _expect_in_pieces(student: Student, case: Case) -> None:
     expect_pieces(student, model_of(student, case, MODEL), case)
 
 
-@cases("model_core")
+@cases("model_core", "model_positions_padded")
 def test_model_pure(student: Student, case: Case) -> None:
-    """It leaves the token ids alone.
+    """It leaves ids, mask and positions alone, and keeps nothing of an earlier call.
 
-    不修改 token 编号。
+    不修改 token 编号、掩码与位置，也不保留上一次调用的任何内容。
     """
-    result = model_of(student, case, MODEL)(case["ids"], echo=True)
-    _, args, _ = expect_items(result, 3, case)
+    model, given = model_of(student, case, MODEL), _given(case)
+    if given:
+        nothing = like(case["keep"], np.ones_like(case["keep"].array))
+        model(case["ids"], attention_mask=nothing)
+    result = model(case["ids"], **given, echo=True)
+    value, args, kwargs = expect_items(result, 3, case)
     expect_unchanged(args[0], case["ids"], case, Text("input_ids", "input_ids"))
+    for name, before in given.items():
+        expect_unchanged(kwargs[name], before, case, Text(name, name))
+    fresh = model_of(student, case, MODEL)(case["ids"], **given)
+    why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")
+    expect_same(value, fresh, case, why)
 
 
 @cases("lm_untied")

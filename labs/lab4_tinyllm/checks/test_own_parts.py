@@ -15,6 +15,7 @@ from autograder.checks.expect import (
     expect_most,
     expect_same,
     expect_shape,
+    expect_unchanged,
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
@@ -104,10 +105,19 @@ def test_attention_parity(student: Student, case: Case) -> None:
 
     没有缓存时，数值仍与 Hugging Face 一致。
     """
-    given = {"position_ids": case["rows"]} if "rows" in case.tensors else {}
-    result = attention_of(student, case)(case["x"], **given)
+    attention, given = attention_of(student, case), {}
+    if "rows" in case.tensors:
+        given = {"position_ids": case["rows"]}
+        attention(case["x"])  # at other positions: nothing of it may be left over
+    result = attention(case["x"], **given)
     expect_dtype(result, case["x"].dtype, case)
     expect_close(result, case["y"], case)
+    if "mask" in case.tensors:
+        _, _, kwargs = expect_items(
+            attention(case["x"], attention_mask=case["mask"], echo=True), 3, case
+        )
+        what = Text("attention_mask", "attention_mask")
+        expect_unchanged(kwargs["attention_mask"], case["mask"], case, what)
 
 
 @cases("own_mlp")
@@ -189,7 +199,7 @@ def test_past_rows(student: Student, case: Case) -> None:
             expect_most(rows[name], batch * tokens, case, what, why)
 
 
-@cases("own_attention")
+@cases("own_attention", "own_attention_bfloat16")
 def test_past_kept(student: Student, case: Case) -> None:
     """The cache holds kv_heads heads (not repeated), under the number of the layer.
 
@@ -201,7 +211,9 @@ def test_past_kept(student: Student, case: Case) -> None:
     shape = batch, case.config["num_key_value_heads"], tokens, case.config["head_dim"]
     both = student.call("labs.given.standin.cached", cache, case["layer"])
     for part, name in zip(expect_items(both, 2, case), ("keys", "values"), strict=True):
-        expect_shape(part, shape, case, Text(f"the cached {name}", f"缓存中的 {name}"))
+        what = Text(f"the cached {name}", f"缓存中的 {name}")
+        expect_shape(part, shape, case, what)
+        expect_dtype(part, case["x"].dtype, case, what)
 
 
 @cases("own_attention")

@@ -42,7 +42,7 @@ def _drawn(student: Student, case: Case, **given: Any) -> Result:
 
 
 @checks("""
-    test_sample_temperature: sample_plain sample_temperature
+    test_sample_temperature: sample_plain sample_temperature sample_cold
         Tokens come out as often as softmax(logits / temperature) says.
         各 token 出现的比例符合 softmax(logits / temperature)。
 
@@ -135,7 +135,7 @@ def test_sample_generator(student: Student, case: Case) -> None:
     expect_unlike(later, own, case, why, CHOSEN)
 
 
-@cases("sample_warm_top_p")
+@cases("sample_warm_top_p", "sample_top_k")
 def test_sample_pure(student: Student, case: Case) -> None:
     """It leaves the logits alone.
 

@@ -63,14 +63,11 @@ def _drafted(
                 continue  # by chance the padding makes no difference
             break
         eos = int(plain[0, tokens + 1])
+        ids[1, -1] = eos
         y = continued(table, ids, keep, new, eos)
-        first, *others = (row.tolist() for row in y[:, tokens:])
-        # One row ends early. Another, whose prompt holds that token, is not done by that.
-        prompts = ids[1:].tolist()
-        if first.index(eos) == 1 and any(
-            eos in prompt and eos not in row[:2]
-            for prompt, row in zip(prompts, others, strict=True)
-        ):
+        first, second, *_ = (row.tolist() for row in y[:, tokens:])
+        # One row ends early. Another, whose prompt ends with that token, is not done by that.
+        if first.index(eos) == 1 and eos not in second[:2]:
             break
     tensors: dict[str, Any] = {"table": table, "ids": ids, "y": y}
     if padded:

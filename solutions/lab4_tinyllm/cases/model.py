@@ -45,12 +45,15 @@ def _drafted(
     if "left" in values:
         keep = left_padded(draw, batch, tokens)
     positions = None if start is None else torch.arange(start, start + tokens)
+    if "rows" in values:  # each begins two further on
+        positions = torch.arange(tokens) + start + 2 * torch.arange(batch)[:, None]
     stream = oracle_model.hidden_states(config, weights, ids, keep, positions, PARTS)
     tensors = {"ids": ids, "y": oracle_model.normed(config, weights, stream[-1]), **_body(weights)}
     if keep is not None:
         tensors["keep"] = keep
     if positions is not None:
         tensors["positions"] = positions
+    values.pop("rows", None)
     if values.pop("left", None):
         values["pieces"] = [tokens - 4, 2, 1, 1]
     if values.pop("depths", None):
@@ -87,7 +90,8 @@ def model_padded(draw: Draw) -> Draft:
 @recipe()
 def model_positions(draw: Draw) -> Draft:
     start = draw.integer(5, 9)
-    return _drafted(draw, f"positions from {start}: ", f"位置从 {start} 起：", start=start)
+    en, zh = f"positions from {start} on, row by row: ", f"每行各自的位置，从 {start} 起："
+    return _drafted(draw, en, zh, start=start, rows=True)
 
 
 @recipe()

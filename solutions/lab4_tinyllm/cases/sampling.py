@@ -61,7 +61,7 @@ def _drafted(
 @recipe()
 def sample_greedy(draw: Draw) -> Draft:
     batch, vocab = draw.pick(((5, 13), (4, 17), (7, 11)))
-    logits = torch.stack([draw.permutation(vocab).float() for _ in range(batch)]) * 0.01 + 4.5
+    logits = torch.stack([draw.permutation(vocab).float() for _ in range(batch)]) * 1e-5 + 4.5
     about = Text(f"logits [{batch}, {vocab}]", f"logits [{batch}, {vocab}]，形状如上")
     return draft(about, {"logits": logits, "y": logits.argmax(-1)})
 
@@ -71,6 +71,12 @@ def sample_temperature(draw: Draw) -> Draft:
     warm = draw.pick((0.6, 0.5, 1.7))
     logits = _logits(draw, 1.0)
     return _drafted(logits, f"temperature {warm}", f"temperature 为 {warm}", warm)
+
+
+@recipe()
+def sample_cold(draw: Draw) -> Draft:
+    """So low a temperature that it nearly takes the likeliest, on logits near each other."""
+    return _drafted(_logits(draw, 0.05), "temperature 0.05", "temperature 为 0.05", 0.05)
 
 
 @recipe()
