@@ -44,9 +44,11 @@ def _drafted(
     ids = tokens_of(draw, config, batch, tokens)
     if "left" in values:
         keep = left_padded(draw, batch, tokens)
-    positions = None if start is None else torch.arange(start, start + tokens)
-    if "rows" in values:  # each begins two further on
-        positions = torch.arange(tokens) + start + 2 * torch.arange(batch)[:, None]
+    positions = None
+    if start is not None:
+        positions = torch.arange(start, start + tokens)
+        if "rows" in values:  # each begins two further on
+            positions = positions + 2 * torch.arange(batch)[:, None]
     stream = oracle_model.hidden_states(config, weights, ids, keep, positions, PARTS)
     tensors = {"ids": ids, "y": oracle_model.normed(config, weights, stream[-1]), **_body(weights)}
     if keep is not None:
