@@ -297,7 +297,7 @@ class Fingerprints:
         """Return how far ``trace`` is from two mistakes at once, where one of them shows nothing.
 
         There the other one decides alone: a bank of pairs holds fewer items, and this asks all.
-        Where one changes far more than the other, the answer cannot be right, either.
+        Where one changes far more than the other, the answer cannot be near the right one, either.
 
         Args:
             trace: what a hand-in answered.
@@ -313,9 +313,10 @@ class Fingerprints:
                 if right in rows:
                     row = rows[rows != right] if (rows != right).any() else rows[:1]
                     worst = max(worst, float(self._gaps(column, item, row)[0]))
-                elif self._gaps(column, item, self.reference[column : column + 1])[0] <= RIGHT:
-                    less, more = sorted(self._gaps(column, item, rows))  # what each changes
-                    worst = FAR if more > max(CLEARLY, MUCH * less) else worst
+                else:
+                    (own,) = self._gaps(column, item, self.reference[column : column + 1])
+                    less, more = sorted(self._gaps(column, item, rows))
+                    worst = FAR if more > max(CLEARLY, MUCH * max(less, own)) else worst
         return worst
 
     def _gaps(self, column: int, item: Item, rows: NDArray[np.int32]) -> NDArray[np.float64]:

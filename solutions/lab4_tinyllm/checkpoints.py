@@ -86,7 +86,10 @@ def folders() -> dict[str, tuple[Qwen3Config, list[Weights]]]:
 
 
 def write(folder: Path, config: Qwen3Config, files: list[Weights]) -> None:
-    """Write one folder as Hugging Face's ``save_pretrained`` lays it out."""
+    """Write one folder as Hugging Face's ``save_pretrained`` lays it out.
+
+    Beside several files lies one that the index does not name.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     dtype = str(next(iter(files[0].values())).dtype).removeprefix("torch.")
     raw = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", **asdict(config)}
@@ -101,6 +104,9 @@ def write(folder: Path, config: Qwen3Config, files: list[Weights]) -> None:
         name = f"model-{number:05}-of-{len(files):05}.safetensors"
         save_file(weights, folder / name, {"format": "pt"})
         weight_map |= dict.fromkeys(weights, name)
+    # The same weights under the names of who trained them, as in some folders of Hugging Face.
+    first = {"output.weight": files[0][HEAD]}
+    save_file(first, folder / "consolidated.safetensors", {"format": "pt"})
     total = sum(w.numel() * w.element_size() for weights in files for w in weights.values())
     order = {name: weight_map[name] for name in sorted(weight_map)}
     _json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": order})

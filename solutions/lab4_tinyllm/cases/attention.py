@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 
@@ -38,13 +38,20 @@ def own_attention(draw: Draw) -> Draft:
 
 @recipe()
 def own_attention_rows(draw: Draw) -> Draft:
-    """Every row strides on in its own steps, far from 0: what is only shifted changes nothing."""
+    """Every row strides on in its own steps, far from 0, under a mask that is causal nowhere.
+
+    Pairs turn by 1, 1/1000, … per token: so far out, float32 rounds other angles too much.
+    """
     config, tokens, batch = sizes(draw, rms_norm_eps=0.3)
+    config = replace(config, rope_theta=1000.0 ** (config.head_dim / 2))
     weights, x = attention_weights(draw, config), draw.normal(batch, tokens, config.hidden_size)
-    rows = 290 + torch.arange(tokens) * (1 + torch.arange(batch)[:, None])
-    about = about_sizes(config, tokens, batch, "positions by row: ", "各行的位置不同：")
-    tensors = {"x": x, "rows": rows, "y": oracle.attention(config, weights, x, positions=rows)}
-    return draft(about, tensors | prefixed(weights), asdict(config), layer=LAYER)
+    rows = 20_000 + torch.arange(tokens) * (1 + torch.arange(batch)[:, None])
+    holes = draw.uniform(batch, 1, tokens, tokens, low=0, high=1) < 0.4
+    mask = (holes & ~torch.eye(tokens, dtype=torch.bool)).float() * oracle_model.NARROWEST
+    en, zh = "positions by row, a given mask: ", "各行的位置不同，给定掩码："
+    y = oracle.attention(config, weights, x, mask, rows)
+    tensors = {"x": x, "rows": rows, "mask": mask, "y": y, **prefixed(weights)}
+    return draft(about_sizes(config, tokens, batch, en, zh), tensors, asdict(config), layer=LAYER)
 
 
 @recipe()

@@ -18,9 +18,9 @@ HEAD = "lm_head.weight"
 
 
 def stored(name: str) -> dict[str, torch.Tensor]:
-    """All tensors of a folder, in their stored dtype."""
+    """All tensors of a model's files in a folder, in their stored dtype."""
     found: dict[str, torch.Tensor] = {}
-    for path in sorted((ROOT / FOLDERS / name).glob("*.safetensors")):
+    for path in sorted((ROOT / FOLDERS / name).glob("model*.safetensors")):
         found |= load_file(path)
     return found
 
@@ -47,6 +47,7 @@ def load_repeated(draw: Draw) -> Draft:
 
 @recipe(hidden=0)
 def load_sharded(draw: Draw) -> Draft:
+    """Beside them lies a file that the index does not name, as in many a real folder."""
     return _drafted("sharded", "three files and an index", "三个文件与一个索引")
 
 

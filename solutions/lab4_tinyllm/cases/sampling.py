@@ -125,10 +125,10 @@ def sample_warm_top_p(draw: Draw) -> Draft:
 
 @recipe()
 def sample_top_k_top_p(draw: Draw) -> Draft:
-    """Among three tokens two have the share that top_p asks for; among all of them three."""
+    """Among four tokens two have the share that top_p asks for; among all of them three."""
     logits = torch.tensor((0.35, 0.25, 0.20, 0.12, 0.08)).log()[draw.permutation(5)]
-    en, zh = "top_k 3, top_p 0.7", "top_k 为 3，top_p 为 0.7"
-    return _drafted(logits, en, zh, 1.0, top_k=3, top_p=0.7)
+    en, zh = "top_k 4, top_p 0.63", "top_k 为 4，top_p 为 0.63"
+    return _drafted(logits, en, zh, 1.0, top_k=4, top_p=0.63)
 
 
 @recipe()
