@@ -68,7 +68,7 @@ def rar(files: Mapping[str, bytes], flags: int = 0) -> bytes:
 
     out = b"Rar!\x1a\x07\x00" + block(0x73, 0, bytes(6))
     for name, data in files.items():
-        raw, size = name.encode(), len(data)
+        raw, size = name.encode("utf-8", "surrogateescape"), len(data)
         sizes = struct.pack("<IIBII", size, size, 3, zlib.crc32(data), 0x5A210000)
         body = sizes + struct.pack("<BBHI", 20, 0x30, len(raw), 0o100644) + raw
         out += block(0x74, 0x8000 | flags, body, data)

@@ -298,10 +298,9 @@ def as_tar(archive: BinaryIO, shown: str) -> bytes:
                     stream.close()
     if len(out) > MAX_OUTPUT_BYTES:
         raise RefusedError("too_much", file=shown, limit=MAX_OUTPUT_BYTES >> 20)
-    if _LOCKED.search(errors):
-        raise RefusedError("encrypted", file=shown)
     if status != 0:  # what came out may end in the middle of a file
-        raise RefusedError("not_a_zip", file=shown)
+        # Of one that did come out, a complaint may only be about somebody's `password….txt`.
+        raise RefusedError("encrypted" if _LOCKED.search(errors) else "not_a_zip", file=shown)
     return out
 
 

@@ -126,6 +126,8 @@ def _place(root: Path) -> ClassFolder | None:
     except RefusedError as error:
         if error.reason.key == "intake.too_many":  # a class, of which nobody may hide the others
             raise SourceError("too_many_members", root, **error.reason.values) from None
+        if error.reason.key == "intake.too_much":
+            raise SourceError("too_much_packed", root, **error.reason.values) from None
         return None  # reading it as a hand-in says what is wrong
 
 

@@ -16,10 +16,12 @@ import pytest
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
 from autograder.intake import archives
+from autograder.intake.listing import SourceError, find
 from autograder.sandbox import workers
 from autograder.worker import landlock
 from tests.archives import (
     GOOD,
+    LAB,
     MIB,
     RIGHT,
     class_of,
@@ -60,6 +62,23 @@ def test_a_class_that_is_a_rar_or_a_7z(tmp_path: Path) -> None:
     for name, data in (("c.7z", seven(folder)), ("c.rar", rar(files)), ("c.zip", seven(folder))):
         submissions = class_of(placed(tmp_path / name, data))
         assert {who: one.files for who, one in submissions.items()} == {"ann": RIGHT, "bob": RIGHT}
+
+
+@needs_bsdtar
+def test_nobody_takes_a_class_along(tmp_path: Path) -> None:
+    files = {f"{who}/{name}": data for who in ("ann", "bob") for name, data in GOOD.items()}
+    odd = {b"bob/password \xff.txt".decode("utf-8", "surrogateescape"): b""}
+    submissions = class_of(placed(tmp_path / "c.rar", rar({**files, **odd})))
+    assert {who: one.files for who, one in submissions.items()} == {"ann": RIGHT, "bob": RIGHT}
+
+
+@needs_bsdtar
+def test_a_class_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MAX_OUTPUT_BYTES", MIB)
+    files = {f"{who}/{name}": data for who in ("ann", "bob") for name, data in GOOD.items()}
+    folder = laid(tmp_path / "src", {**files, "bob/weights.bin": bytes(2 * MIB)})
+    with pytest.raises(SourceError, match="unpack it and grade the folder"):
+        find(placed(tmp_path / "c.7z", seven(folder)), LAB)
 
 
 @needs_bsdtar
