@@ -120,11 +120,16 @@ def _told_apart(hand_ins: list[HandInPlace]) -> list[HandInPlace]:
         for student in one.students:
             names.setdefault(student.id, set()).add(student.name)
     return [
-        replace(one, students=tuple(replace(each, id=one.person) for each in one.students))
+        replace(one, students=tuple(replace(each, id=_whole(one, each)) for each in one.students))
         if any(len(names[each.id]) > 1 and each.name for each in one.students)
         else one
         for one in hand_ins
     ]
+
+
+def _whole(one: HandInPlace, student: Student) -> str:
+    """Return what stands for a student whose number alone does not."""
+    return one.person if len(one.students) == 1 else f"{student.id}_{student.name}"
 
 
 def plain(one: Found, pattern: re.Pattern[str] | None) -> HandInPlace:
@@ -162,7 +167,7 @@ def _group(members: list[tuple[Found, Download]], lab: Lab) -> HandInPlace:
         name=readable(members[0][0].name),
         person=told[0].person,
         pieces=pieces,
-        students=(told[0].student,),
+        students=(told[0].student, *told[0].partners),
         submitted_at=max(download.submitted_at for download in told),
         late=any(late) if late else None,
         attempt=max(download.attempt for download in told),

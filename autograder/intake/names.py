@@ -258,7 +258,8 @@ class Download:
 
     ``group`` is equal for loose files that are one hand-in. ``newer`` orders files of one name.
     ``entered`` marks text that was typed into the course system instead of a file. ``instead`` is
-    what the name tells if its number is that of a class.
+    what the name tells if its number is that of a class. ``partners`` handed in together with
+    ``student``.
     """
 
     person: str
@@ -271,6 +272,7 @@ class Download:
     newer: int = 0
     entered: bool = False
     instead: Download | None = None
+    partners: tuple[Student, ...] = ()
 
 
 def parse(name: str) -> Download | None:
@@ -392,10 +394,23 @@ def _chinese(name: str) -> Download | None:
 
 
 def _numbered(match: re.Match[str]) -> Download:
-    number, who = match["id"] or match["id2"], match["name"] or match["name2"]
+    first, file = _person(match), match["file"] or ""
+    people = [first]
+    while more := _CHINESE.fullmatch(file):
+        other = _person(more)
+        # Another number of the same length, and no date, is another student's.
+        if len(other.id) != len(first.id) or len(other.id) <= _CLASS_DIGITS or iso(other.id):
+            break
+        file = more["file"] or ""
+        people += [other] if all(other.id != one.id for one in people) else []
     return Download(
-        person=f"{number}_{who}",
-        group=("chinese", number, who),
-        student=Student(number, who),
-        file=match["file"] or "",
+        person="_".join(f"{one.id}_{one.name}" for one in people),
+        group=("chinese", *(text for one in people for text in (one.id, one.name))),
+        student=first,
+        file=file,
+        partners=tuple(people[1:]),
     )
+
+
+def _person(match: re.Match[str]) -> Student:
+    return Student(match["id"] or match["id2"], match["name"] or match["name2"])

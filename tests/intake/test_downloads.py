@@ -341,6 +341,25 @@ def test_chinese_folders_archives_and_loose_files(tmp_path: Path) -> None:
         assert "2024004_刘洋.docx" in render(found.remarks[0], "zh")
 
 
+def test_a_name_with_several_numbers_is_of_all_of_them(tmp_path: Path) -> None:
+    first, second = Student("2024001", "张伟"), Student("2024002", "王芳")
+    both = ("2024001_张伟_2024002_王芳", (first, second))
+    for name, (student, students) in {
+        "2024001张伟+2024002王芳_lab2.zip": both,
+        "张伟2024001_王芳2024002.zip": both,
+        "2024001_张伟_2024001_张伟.zip": ("2024001_张伟", (first,)),
+        "2024001_张伟_20250301_最终版.zip": ("2024001_张伟", (first,)),
+        "2024001_张伟_计科2101.zip": ("2024001_张伟", (first,)),
+    }.items():
+        folder = laid(tmp_path / name, {name: zipped(GOOD), "2024009_李娜.zip": zipped(GOOD)})
+        submissions = class_of(folder)
+        assert list(submissions) == [student, "2024009_李娜"]
+        assert submissions[student].origin.students == students
+    loose = {f"2024001_张伟_2024002_王芳_{name}": data for name, data in GOOD.items()}
+    submissions = class_of(laid(tmp_path / "loose", loose))
+    assert {who: one.files for who, one in submissions.items()} == {both[0]: RIGHT}
+
+
 def test_a_plain_folder_is_its_own_student(tmp_path: Path) -> None:
     submission = class_of(laid(tmp_path / "c", {**under("ann"), **under("li wei")}))["li_wei"]
     assert submission.origin.students == (Student("li wei"),)
