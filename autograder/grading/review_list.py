@@ -22,7 +22,8 @@ STALE = "grade.choice_stale"
 _TO_CHOOSE = (*_OPEN_NOTES, "intake.attempt_undecided")
 # Remarks on the source that may mean that somebody's work was not graded.
 _SERIOUS = tuple(
-    f"intake.{key}" for key in ("stray_sources", "metadata_unread", "one_student", "sections")
+    f"intake.{key}"
+    for key in ("stray_sources", "stray_people", "metadata_unread", "one_student", "sections")
 )
 
 

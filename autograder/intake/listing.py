@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +17,24 @@ from autograder.intake import attempts
 from autograder.intake.class_folder import ClassFolder, InArchive, OnDisk
 from autograder.intake.layout import HandInPlace
 from autograder.intake.layout import survey as layout_of
-from autograder.intake.names import GROUPS, by_pattern, readable, shown, skeleton, unique_ids
+from autograder.intake.names import (
+    GROUPS,
+    by_pattern,
+    iso,
+    parse,
+    readable,
+    shown,
+    skeleton,
+    unique_ids,
+)
 from autograder.intake.shape import doubts
 from autograder.intake.tree import PACKED, Entry, Piece, RefusedError
 
 _LISTED = 20  # names in a remark
+# Archives that are not read, and parts of those that are.
+_OTHER_PACKED = re.compile(
+    r"\.(?:t?zst|lz4?|lzma|lzh|z|zipx|jar|iso|cab|arj|exe|\d{3}|[rz]\d\d)$", re.IGNORECASE
+)
 
 
 class SourceError(ValueError):
@@ -87,10 +100,14 @@ def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
         hand_ins = layout.hand_ins
         remarks += layout.remarks
         strays = [*layout.strays, *(place.outside() if place else ())]
+        known = {student.id for one in hand_ins for student in one.students}
         sources = [name for name in strays if _may_be_work(name)]
-        others = [name for name in strays if not _may_be_work(name)]
+        alone = [name for name in strays if name not in sources and _is_all_of(name, known)]
+        others = [name for name in strays if name not in (*sources, *alone)]
         if sources:
             remarks.append(Message("intake.stray_sources", _listed(sources)))
+        if alone:
+            remarks.append(Message("intake.stray_people", _listed(alone)))
         if others:
             remarks.append(Message("intake.strays", _listed(others)))
     if place is not None and len(hand_ins) == 1 and not hand_ins[0].known:
@@ -167,7 +184,18 @@ def _listed(names: Sequence[str]) -> dict[str, object]:
 
 
 def _may_be_work(name: str) -> bool:
-    return name.lower().endswith((".py", ".ipynb")) or PACKED.search(name) is not None
+    lowered = name.lower()
+    packed = PACKED.search(name) or _OTHER_PACKED.search(name)
+    return lowered.endswith((".py", ".ipynb")) or packed is not None
+
+
+def _is_all_of(name: str, known: Collection[str]) -> bool:
+    """Return whether a name tells of a person, by number and name, of whom nothing else is here."""
+    told = parse(name.rsplit(".", 1)[0])
+    if told is None or told.group[0] != "chinese" or iso(told.student.id):
+        return False
+    # `名单2024.xlsx` is nobody's.
+    return told.student.id not in known and sum(map(str.isdigit, told.student.id)) > 6
 
 
 def _alone(piece: Piece) -> bool:

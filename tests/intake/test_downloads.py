@@ -337,8 +337,20 @@ def test_chinese_folders_archives_and_loose_files(tmp_path: Path) -> None:
         assert all(one.files == RIGHT and not one.notes for one in submissions.values()), source
         assert submissions["2024002_王芳"].origin.students == (Student("2024002", "王芳"),)
         assert submissions["2024001_张伟"].origin.name == "2024001_张伟_lab2"
-        assert keys(found.remarks) == ["strays"]
+        assert keys(found.remarks) == ["stray_people", "strays"]
         assert "2024004_刘洋.docx" in render(found.remarks[0], "zh")
+
+
+def test_nobody_is_lost_whose_archive_or_report_is_not_read(tmp_path: Path) -> None:
+    files = {"2024001_张伟.zip": zipped(GOOD), "李娜_2024002.zip": zipped(GOOD)}
+    read_by_nobody = ["2024003_赵六.tar.zst", "ann.7z.001", "bob.z01", "cat.iso", "dan.zipx"]
+    alone = ["2024004_刘洋.docx", "王芳-2024005.pdf"]
+    others = ["2024001张伟.docx", "名单.xlsx", "成绩单20250301.xlsx"]
+    names = dict.fromkeys([*read_by_nobody, *alone, *others], b"")
+    remarks = survey(laid(tmp_path / "c", {**files, **names}), LAB).remarks
+    assert keys(remarks) == ["stray_sources", "stray_people", "strays"]
+    for remark, expected in zip(remarks, (read_by_nobody, alone, others), strict=True):
+        assert sorted(str(remark.values["names"]).split(", ")) == sorted(expected)
 
 
 def test_a_name_with_several_numbers_is_of_all_of_them(tmp_path: Path) -> None:
