@@ -17,7 +17,7 @@ from autograder.intake.people import DOUBTS, Enrolment
 from autograder.report.terminal import remark, say
 
 # Notes of intake that a person has to decide about.
-_OPEN_NOTES = ("intake.same_student", "intake.stub_beside", *DOUBTS)
+_OPEN_NOTES = ("intake.same_student", "intake.stub_beside", "intake.later_beside", *DOUBTS)
 STALE = "grade.choice_stale"
 _TO_CHOOSE = (*_OPEN_NOTES, "intake.attempt_undecided")
 # Remarks on the source that may mean that somebody's work was not graded.

@@ -109,6 +109,13 @@ MAX_INNER = 8  # archives inside one hand-in that are opened
 MAX_COPIES = 8  # of one file that are compared
 
 _ONE_FILE = re.compile(r"\.(?:gz|bz2|xz)$", re.IGNORECASE)
+# What students write into the name of a version that comes after another.
+_LATER = re.compile(
+    r"最终|终版|终稿|定稿|修改|修正|更新|新版|重交|补交|第.[次版]|[(（]\d{1,3}[)）]"
+    r"|(?<![a-z])(?:final|latest|newest|new|fixed|revised|resubmi\w*|attempt|v(?=\d))(?![a-z])",
+    re.IGNORECASE,
+)
+_DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
 
 
 @contextmanager
@@ -261,6 +268,9 @@ class _Layer:
             raise RefusedError("ambiguous", file=file, found=listed(worked))
         found = worked[0]
         text, note = decode(copies[found], file)
+        if later := self._later(file, found, copies[found]):
+            values = {"file": file, "used": shown(found.path), "found": listed(later)}
+            notes.append(_note("later_beside", **values))
         if found.name != file:
             notes.append(_note("resubmitted", file=file, found=shown(found.name)))
         if stubs:
@@ -269,6 +279,37 @@ class _Layer:
         if note is not None:
             notes.append(note)
         return text
+
+    def _later(self, file: str, taken: Found, data: bytes) -> list[Found]:
+        """Return what may be a later version than ``taken``, as its name says.
+
+        Folders ``1``, ``2`` and ``3`` may be attempts, unless one of them defines other things.
+        """
+        numbered = (rank(taken, self._lab) or (None,))[0] is FolderRank.NUMBER
+        parts = set(taken.path.split("/"))
+        named: list[Found] = []
+        beside: list[Found] = []
+        for one in self._tree.found:
+            its = rank(one, self._lab)
+            if one == taken or one.kind is not Kind.FILE or its is None or its[0] > FolderRank.NONE:
+                continue
+            own = [part for part in one.path.split("/") if part not in parts]
+            if any(map(_LATER.search, own)) and is_meant(one.name, file):
+                named.append(one)
+            elif numbered and one.name == file:
+                beside.append(one)
+        if len(beside) > MAX_COPIES or any(self._shares(one, data) is None for one in beside):
+            beside = []
+        return [one for one in (*named[:MAX_COPIES], *beside) if self._shares(one, data)]
+
+    def _shares(self, one: Found, data: bytes) -> bool | None:
+        """Say whether a file differs from ``data``; None if it defines nothing that it does."""
+        try:
+            other = self._tree.read(one, MAX_SOURCE_BYTES)
+        except RefusedError:
+            return None
+        common = set(_DEFINED.findall(other)) & set(_DEFINED.findall(data))
+        return other != data if common else None
 
     def _from_elsewhere(
         self, file: str, notes: list[Message], stubs: Mapping[Found, str], absent: AbsentError
@@ -346,6 +387,14 @@ class _Layer:
             if len({text for _, text, _ in chosen}) > 1:
                 where = listed(found for found, _, _ in chosen)
                 raise RefusedError("ambiguous", file=file, found=where)
+            later = [
+                found
+                for found, text, _ in holding
+                if text != chosen[0][1] and _LATER.search(found.name)
+            ]
+            if later:
+                values = {"file": file, "used": shown(chosen[0][0].path), "found": listed(later)}
+                notes.append(_note("later_beside", **values))
             notes += chosen[0][2]
             return chosen[0][1]
         if refused is not None:

@@ -83,6 +83,53 @@ def test_without_work_it_is_the_stub(tmp_path: Path, others: Mapping[str, bytes]
     assert "stub_beside" not in keys(submission.notes)
 
 
+BODY = b"def attend():\n    return 1\n"
+NEWER = BODY + b"def helper():\n    return 2\n"
+LAB1 = b"def softmax():\n    return 1\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"1/attention.py": BODY, "2/attention.py": NEWER, "3/attention.py": BODY}, "1/, 3/"),
+        ({"attention.py": BODY, "2/attention.py": NEWER}, "attention.py"),
+        ({"attention.py": BODY, "最终版/attention.py": NEWER}, "最终版/attention.py"),
+        ({"attention.py": BODY, "attention (1).py": NEWER}, "attention (1).py"),
+        ({"lab2/attention.py": BODY, "lab2_final/attention.py": NEWER}, "lab2_final"),
+        (
+            {
+                "lab2.zip": zipped({"attention.py": BODY}),
+                "lab2_最终版.zip": zipped({"attention.py": NEWER}),
+            },
+            "lab2_最终版.zip",
+        ),
+    ],
+)
+def test_what_may_be_a_later_version_is_for_a_person(
+    tmp_path: Path, files: Mapping[str, bytes], found: str
+) -> None:
+    (note,) = read(tmp_path, files).notes
+    assert note.key == "intake.later_beside"
+    assert all(part in str(note.values["found"]) for part in found.split(", "))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"1/attention.py": LAB1, "2/attention.py": BODY, "4/attention.py": NEWER},
+        {"attention.py": BODY, "old/attention.py": NEWER, "backup/attention.py": NEWER},
+        {"attention.py": BODY, "最终版/attention.py": BODY, "test_attention_new.py": NEWER},
+        {"lab2/attention.py": BODY, "lab1 final/attention.py": NEWER},
+        {"my final/attention.py": BODY, "my final/old/attention.py": NEWER},
+        {"attention.py": BODY, "final.py": NEWER},
+    ],
+)
+def test_a_copy_an_older_one_and_other_labs_are_not(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    assert not read(tmp_path, files).notes
+
+
 def test_two_works_beside_a_stub_are_for_a_person(tmp_path: Path) -> None:
     submission = read(
         tmp_path, {"attention.py": STUB, "a/attention.py": WORK, "b/attention.py": OTHER}
