@@ -286,8 +286,8 @@ class InArchive:
     def outside(self) -> list[str]:
         """Members whose names point out of the archive, and lie in no folder of it."""
         paths = (one.path for one in self.archive.found if one.kind is Kind.OUTSIDE)
-        first = ((path, path.split("/")[0]) for path in paths)
-        return [path for path, part in first if part in ("", "..") or ":" in part]
+        top = {one.name for one in self.archive.children("")}
+        return [path for path in paths if path.split("/")[0] not in top]
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

@@ -279,15 +279,23 @@ def _member(
 
 
 def _records(body: bytes, shown: str) -> dict[str, str]:
-    """The records of a pax header, each ``<length> <key>=<value>\\n``."""
+    """The records of a pax header that matter here, each ``<length> <key>=<value>\\n``."""
     found: dict[str, str] = {}
-    while body.strip(b"\0"):
-        digits, _, _ = body.partition(b" ")
-        if not digits.isdigit() or len(digits) > 6 or not len(digits) < int(digits) <= len(body):
+    at, end = 0, len(body.rstrip(b"\0"))
+    while at < end:
+        digits, _, _ = body[at : at + 7].partition(b" ")
+        if not digits.isdigit() or len(digits) > 6:
             raise RefusedError("broken_archive", file=shown)
-        record, body = body[len(digits) + 1 : int(digits)], body[int(digits) :]
+        size = int(digits)
+        if not len(digits) < size <= len(body) - at:
+            raise RefusedError("broken_archive", file=shown)
+        record = body[at + len(digits) + 1 : at + size]
         key, _, value = record.rstrip(b"\n").partition(b"=")
-        found[key.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
+        if key.startswith(b"GNU.sparse.") and key != b"GNU.sparse.name":
+            found["GNU.sparse."] = ""  # that there is one is all that matters
+        elif key in (b"path", b"size", b"GNU.sparse.name"):
+            found[key.decode()] = value.decode("utf-8", "surrogateescape")
+        at += size
     return found
 
 

@@ -102,6 +102,30 @@ def test_what_is_no_ordinary_member_is_named(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["li.tar", "li.tar.gz"]
 
 
+def test_headers_without_members_take_no_room(tmp_path: Path) -> None:
+    flood = []
+    for number in range(60):
+        body = b"".join(b"16 %05x=%06x\n" % (number * 4000 + n, n) for n in range(4000))
+        flood.append(header("g", type=tarfile.XGLTYPE, size=len(body)).tobuf() + body)
+        flood.append(bytes(-len(body) % 512))
+    files = {**under("ann"), **under("bob")}
+    path = placed(tmp_path / "c.tar", b"".join(flood) + tarred(files))
+    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    submissions = class_of(path)
+    assert {who: one.files for who, one in submissions.items()} == {"ann": RIGHT, "bob": RIGHT}
+    assert time.process_time() - start < 10
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert sys.platform != "linux" or grown < 16 << 10  # KiB
+
+
+def test_what_is_only_outside_is_told(tmp_path: Path) -> None:
+    files = {**under("ann"), **under("bob"), "cat/../ann/attention.py": b"EVIL = 1\n"}
+    for name, data in (("c.zip", zipped(files)), ("c.tar", tarred(files))):
+        found = survey(placed(tmp_path / name, data), LAB)
+        assert [one.student for one in found.entries] == ["ann", "bob"]
+        assert keys(found.remarks) == ["stray_sources"]
+
+
 def test_a_member_twice_is_ambiguous(tmp_path: Path) -> None:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
