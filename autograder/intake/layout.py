@@ -284,8 +284,9 @@ def _survey(
             return _gradescope(place, folder, children, lab), around
         if shape.is_single(place, children, lab):
             return None, ""
-        if pattern is None and shape.is_told(children):
-            return by_names(children, lab, None), around
+        lone = len(children) == 1 and shape.section(place, children[0], lab)
+        if pattern is None and not lone and shape.is_told(children):
+            return _in_sections(place, children, lab, None), around
         submitted = [one for one in children if one.name == "submitted"]
         if (folder.rsplit("/", 1)[-1] or place.name) == "submitted" and not shape.packed(children):
             return _nbgrader(place, children, lab, pattern), around

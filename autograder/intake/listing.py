@@ -18,6 +18,7 @@ from autograder.intake.class_folder import ClassFolder, InArchive, OnDisk
 from autograder.intake.layout import HandInPlace
 from autograder.intake.layout import survey as layout_of
 from autograder.intake.names import (
+    CLASS_DIGITS,
     GROUPS,
     by_pattern,
     iso,
@@ -195,7 +196,8 @@ def _is_all_of(name: str, known: Collection[str]) -> bool:
     if told is None or told.group[0] != "chinese" or iso(told.student.id):
         return False
     # `名单2024.xlsx` is nobody's.
-    return told.student.id not in known and sum(map(str.isdigit, told.student.id)) > 6
+    digits = sum(map(str.isdigit, told.student.id))
+    return told.student.id not in known and digits > CLASS_DIGITS
 
 
 def _alone(piece: Piece) -> bool:

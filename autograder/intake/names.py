@@ -245,7 +245,7 @@ _CHINESE = re.compile(
     re.DOTALL,
 )
 
-_CLASS_DIGITS = 6  # the number of a class has at most so many, most numbers of students more
+CLASS_DIGITS = 6  # the number of a class has at most so many, most numbers of students more
 _WORD = re.compile(r"(?<![\u3400-\u9fff])(?=[\u3400-\u9fff])|(?<![A-Za-z\d])(?=[A-Za-z\d])")
 _NAMED = re.compile(
     rf"(?P<name>{_PERSON})(?![\u3400-\u9fff])(?:[ _\-+＿－—(（]+(?P<file>.*))?", re.DOTALL
@@ -311,7 +311,7 @@ def _canvas(name: str) -> Download | None:
         return None  # another system's, of a file that its student has called like one of Canvas
     number, attachment, file = match["user"] or "", match["attachment"] or "", match["file"] or ""
     if _TITLE.fullmatch(name) or (
-        len(number) <= 4 and len(attachment) >= _CLASS_DIGITS and re.match(_PERSON, file)
+        len(number) <= 4 and len(attachment) >= CLASS_DIGITS and re.match(_PERSON, file)
     ):
         return None  # lab_2_2021001_…, 计科_2101_2021001_张三
     if len(number) == 8 and (stamp := iso(number + attachment)):
@@ -373,7 +373,7 @@ def _chinese(name: str) -> Download | None:
         return sum(map(str.isdigit, match["id"] or match["id2"]))
 
     told = _numbered(first)
-    if digits(first) > _CLASS_DIGITS:
+    if digits(first) > CLASS_DIGITS:
         return told
     behind = [
         match for at in _WORD.finditer(name) if (match := _CHINESE.fullmatch(name, at.start()))
@@ -399,7 +399,7 @@ def _numbered(match: re.Match[str]) -> Download:
     while more := _CHINESE.fullmatch(file):
         other = _person(more)
         # Another number of the same length, and no date, is another student's.
-        if len(other.id) != len(first.id) or len(other.id) <= _CLASS_DIGITS or iso(other.id):
+        if len(other.id) != len(first.id) or len(other.id) <= CLASS_DIGITS or iso(other.id):
             break
         file = more["file"] or ""
         people += [other] if all(other.id != one.id for one in people) else []

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from autograder.course.records import Lab, Message
 from autograder.intake.choose import FolderRank, standing
 from autograder.intake.class_folder import ClassFolder
-from autograder.intake.names import is_meant, readable, some
+from autograder.intake.names import CLASS_DIGITS, is_meant, readable, some
 from autograder.intake.tree import METADATA, PACKED, Found, Kind
 from autograder.intake.whose import download, downloads
 
@@ -130,14 +130,25 @@ def doubts(place: ClassFolder, lab: Lab) -> list[Message]:
 
 def section(place: ClassFolder, one: Found, lab: Lab) -> list[Found]:
     """The children of a folder that is called a section and holds hand-ins; else none."""
-    if one.kind is not Kind.FOLDER or not _SECTION.fullmatch(readable(one.name)):
+    called = _SECTION.fullmatch(readable(one.name))
+    if one.kind is not Kind.FOLDER or not (called or _digits(one) in range(2, CLASS_DIGITS + 1)):
         return []
     inner = listed(place, one)
     whole = [*folders_in(inner), *packed(inner)]
     if any(it.name in lab.files or it.name == METADATA for it in inner):
         return []
+    if not called:  # 计科2101 is a class where those in it have longer numbers
+        numbered = sum(_digits(it) > CLASS_DIGITS for it in whole)
+        return inner if numbered and (numbered > 1 or len(whole) == 1) else []
     named = whole and not any(_is_copy(it, lab) for it in whole)
     return inner if named or is_told(inner) else []
+
+
+def _digits(one: Found) -> int:
+    """Return how many digits the number beside a Chinese name has; 0 where there is none."""
+    told = download(one, None)
+    chinese = told is not None and told.group[0] == "chinese"
+    return sum(map(str.isdigit, told.student.id)) if told is not None and chinese else 0
 
 
 def sections(place: ClassFolder, one: Found, lab: Lab) -> bool:

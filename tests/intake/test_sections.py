@@ -23,6 +23,18 @@ def test_sections_of_archives_or_folders(tmp_path: Path) -> None:
             assert keys(survey(source, LAB).remarks) == ["wrapped", "wrapped"]
 
 
+def test_the_number_of_a_class_is_nobodys(tmp_path: Path) -> None:
+    first = {**under("计科2101/2023010001_张三"), "计科2101/2023010002_李四.zip": ZIP}
+    second = {**under("计科2102/2023010003_张三"), **under("计科2102/2023010004_王五")}
+    for count, files in ((2, first), (4, first | second)):
+        for source in every_way(tmp_path / str(count), files):
+            found = class_of(source)
+            assert [one[:10] for one in found] == [f"202301000{n + 1}" for n in range(count)]
+            assert all(one.files == RIGHT for one in found.values())
+    people = {**under("张三_2101"), "李四_2102/2102_李四_lab2.zip": ZIP, "李四_2102/a.zip": b""}
+    assert list(class_of(laid(tmp_path / "people", people))) == ["2101_张三", "2102_李四"]
+
+
 def test_halves_of_two_students_are_not_joined(tmp_path: Path) -> None:
     files = {"Section A/al/attention.py": b"A = 1\n", "Section A/bo/mlp.py": b"M = 2\n"}
     for source in every_way(tmp_path, files | under("Section B/cy")):
