@@ -104,18 +104,21 @@ class CappedReader:
         return taken
 
     def skip(self, size: int) -> None:
-        """Go on by ``size`` bytes, or to the end.
+        """Go on by ``size`` bytes.
 
         Raises:
-            RefusedError: damaged, or a cap is passed.
+            RefusedError: the stream ends before, is damaged, or a cap is passed.
         """
-        if self._unpacking is None and not self._ready:
+        if self._unpacking is None and not self._ready and size:
             try:
-                self._raw.seek(size, 1)
+                self._raw.seek(size - 1, 1)
             except (OSError, OverflowError, ValueError):  # farther than any file reaches
                 raise RefusedError("broken_archive", file=self._shown) from None
-            return
-        while size > 0 and (data := self.read(min(size, _CHUNK))):
+            size = 1
+        while size > 0:
+            data = self.read(min(size, _CHUNK))
+            if not data:  # what came after a member that is cut off nobody knows
+                raise RefusedError("broken_archive", file=self._shown)
             size -= len(data)
 
     def close(self) -> None:

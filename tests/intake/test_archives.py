@@ -118,6 +118,18 @@ def test_headers_without_members_take_no_room(tmp_path: Path) -> None:
     assert sys.platform != "linux" or grown < 16 << 10  # KiB
 
 
+def test_a_tar_that_is_cut_off_is_damaged(tmp_path: Path) -> None:
+    whole = tarred({**under("ann"), "bob/weights.bin": bytes(4096), **under("cat")})
+    for name, data in (("a.tar", whole[:4000]), ("b.tar.gz", gzip.compress(whole[:4000]))):
+        path = placed(tmp_path / name, data)
+        assert problem(path, "").startswith("broken_archive")
+        (found,) = class_of(path).values()  # and not ann alone
+        assert keys(found.problems.values()) == ["broken_archive"]
+    folder = tarred({**under("ann"), **under("cat")}, header("bob", type=tarfile.DIRTYPE))
+    for data in (whole[:-1024], folder):
+        assert class_of(placed(tmp_path / "c.tar", data))["cat"].files == RIGHT
+
+
 def test_what_is_only_outside_is_told(tmp_path: Path) -> None:
     files = {**under("ann"), **under("bob"), "cat/../ann/attention.py": b"EVIL = 1\n"}
     for name, data in (("c.zip", zipped(files)), ("c.tar", tarred(files))):
