@@ -14,6 +14,7 @@ import tempfile
 import time
 import zipfile
 import zlib
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -253,6 +254,7 @@ _MAX_ERRORS = 1 << 16
 # Rubbish of tools is not unpacked; what counts as a file of the hand-in is decided as elsewhere.
 _RUBBISH = (".git", ".venv", "__pycache__", "__MACOSX", ".ipynb_checkpoints")
 
+_RAR = b"Rar!\x1a\x07"
 _LOCKED = re.compile(rb"passphrase|password|encrypt", re.IGNORECASE)
 
 
@@ -272,7 +274,19 @@ def as_tar(archive: BinaryIO, shown: str) -> bytes:
         raise RefusedError("no_unpacker", file=shown)
     if _is_locked_rar(archive):
         raise RefusedError("encrypted", file=shown)
-    with _on_a_descriptor(archive) as stdin:
+    is_rar = archive.read(len(_RAR)) == _RAR
+    archive.seek(0)
+    with ExitStack() as running:
+        stdin = running.enter_context(_on_a_descriptor(archive))
+        if is_rar:
+            # Where it can seek, libarchive takes a RAR whose last member is a zip for that zip.
+            cat = [shutil.which("cat") or "/bin/cat"]
+            feeding = running.enter_context(
+                subprocess.Popen(cat, stdin=stdin, stdout=subprocess.PIPE, env={})
+            )
+            running.callback(feeding.kill)
+            assert feeding.stdout is not None
+            stdin = feeding.stdout
         command = [found, "-c", "-f", "-", "--format", "pax"]
         for name in _RUBBISH:
             command += ["--exclude", name]
@@ -367,7 +381,7 @@ def _on_a_descriptor(archive: BinaryIO) -> IO[bytes]:
     return copy
 
 
-_FOREIGN = (b"Rar!\x1a\x07", b"7z\xbc\xaf\x27\x1c")
+_FOREIGN = (_RAR, b"7z\xbc\xaf\x27\x1c")
 _USTAR = 257  # where a tar says so in its first header
 
 

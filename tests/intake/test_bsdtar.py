@@ -83,8 +83,13 @@ def test_a_class_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.Mo
 
 @needs_bsdtar
 def test_a_class_with_rars_in_it(tmp_path: Path) -> None:
-    files = {"ann.rar": rar(GOOD), "bob.zip": zipped(GOOD), "cat/up.rar": rar(GOOD)}
-    for source in (laid(tmp_path / "c", files), placed(tmp_path / "c.zip", zipped(files))):
+    files = {"ann.rar": rar(GOOD), "cat/up.rar": rar(GOOD), "bob.zip": zipped(GOOD)}
+    for source in (
+        laid(tmp_path / "c", files),
+        placed(tmp_path / "c.zip", zipped(files)),
+        placed(tmp_path / "c.rar", rar(files)),  # that ends with a zip, and is none
+        placed(tmp_path / "c.7z", seven(tmp_path / "c", "--options", "7zip:compression=store")),
+    ):
         submissions = class_of(source)
         assert {name: one.files for name, one in submissions.items()} == dict.fromkeys(
             ("ann", "bob", "cat"), RIGHT
