@@ -274,8 +274,12 @@ def as_tar(archive: BinaryIO, shown: str) -> bytes:
         raise RefusedError("no_unpacker", file=shown)
     if _is_locked_rar(archive):
         raise RefusedError("encrypted", file=shown)
-    is_rar = archive.read(len(_RAR)) == _RAR
+    head = archive.read(1 << 16)
     archive.seek(0)
+    is_rar = head.startswith(_RAR)
+    # A member that is a disk image at this very place would be read instead of the RAR.
+    if is_rar and any(head.startswith(b"CD001", at) for at in range(32769, len(head), 2048)):
+        raise RefusedError("not_a_zip", file=shown)
     with ExitStack() as running:
         stdin = running.enter_context(_on_a_descriptor(archive))
         if is_rar:

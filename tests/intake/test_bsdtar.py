@@ -112,6 +112,16 @@ def test_names_and_links_in_them(tmp_path: Path) -> None:
 
 
 @needs_bsdtar
+def test_a_disk_image_in_a_rar_is_not_read_instead_of_it(tmp_path: Path) -> None:
+    laid(tmp_path / "src", {"attention.py": b"EVIL = 1\n"})
+    command = ["bsdtar", "--format", "iso9660", "-cf", "-", "-C", str(tmp_path / "src"), "."]
+    image = subprocess.run(command, capture_output=True, check=True).stdout[32768:]
+    start = rar({**GOOD, "x.bin": b"@"}).index(b"@")
+    path = placed(tmp_path / "a.rar", rar({**GOOD, "x.bin": bytes(32768 - start) + image}))
+    assert problem(path, "").startswith("not_a_zip")
+
+
+@needs_bsdtar
 def test_a_password_is_named(tmp_path: Path) -> None:
     path = placed(tmp_path / "a.rar", rar(GOOD, flags=0x04))
     assert problem(path, "").startswith("encrypted: a.rar")
