@@ -29,20 +29,24 @@ def gradient_of(
     return torch.zeros_like(tensors[0]) if slope is None else slope
 
 
-def parameter_gradient(module: torch.nn.Module, name: str, *arguments: object) -> torch.Tensor:
+def parameter_gradient(
+    module: torch.nn.Module, name: str, *arguments: object, item: int | None = None
+) -> torch.Tensor:
     """The gradient of the sum of what a module returns, at one of its parameters.
 
     Args:
         module: called with the arguments.
         name: of a parameter.
         arguments: whatever the module takes.
+        item: which of several results is meant.
 
     Returns:
         A tensor like the parameter; zeros where the result does not depend on it.
     """
     leaf = module.get_parameter(name)
     with torch.enable_grad():
-        result = module(*arguments).sum()
+        made = module(*arguments)
+        result = (made if item is None else made[item]).sum()
         if not result.requires_grad:
             return torch.zeros_like(leaf)
         (slope,) = torch.autograd.grad(result, [leaf], allow_unused=True)

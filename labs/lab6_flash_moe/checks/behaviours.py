@@ -28,6 +28,7 @@ from labs.lab6_flash_moe.checks.experiments import (
     experts_give,
     first_query_decides,
     halves_are,
+    loss_is_right,
     losses_are,
     made_by,
     masked_probabilities,
@@ -42,6 +43,7 @@ from labs.lab6_flash_moe.checks.experiments import (
     token_by_token,
     total_of,
     totals_of,
+    with_coefficient,
     zeroed_padding,
 )
 
@@ -419,3 +421,17 @@ def behaves_means_over_experts(student: Student, case: Case) -> bool:
 def behaves_token_by_token(student: Student, case: Case) -> bool:
     """The mean of what every token gives to its own experts."""
     return losses_are(student, token_by_token)
+
+
+@behaviour("loss_times_a_coefficient", LOSS)
+@cases("loss_masked")
+def behaves_coefficient(student: Student, case: Case) -> bool:
+    """A tenth, a hundredth or a thousandth of the loss."""
+    return losses_are(student, with_coefficient)
+
+
+@behaviour("loss_for_several_choices_only", LOSS)
+@cases("loss_unused")
+def behaves_several_choices(student: Student, case: Case) -> bool:
+    """Right for two experts per token; for one, an error or another number."""
+    return loss_is_right(student, 2) and not loss_is_right(student, 1)

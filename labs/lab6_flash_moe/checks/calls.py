@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from autograder.checks.expect import (
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Handle, Result, Student
+from autograder.sandbox.student import Handle, Named, Result, Student
 from autograder.wire.messages import Tensor
 
 LOGITS = Text("the router's logits", "路由器的 logits")
@@ -27,6 +28,14 @@ CHOSEN = Text("the numbers of the experts", "专家的编号")
 def blocks_of(case: Case) -> list[Tensor]:
     """The blocks of a case, in order."""
     return [tensor for _, tensor in sorted(case.group("b.").items())]
+
+
+def one_after_the_other(
+    student: Student, case: Case, function: Handle | Named, *calls: Sequence[Any]
+) -> Sequence[Any]:
+    """What calls gave, looked at when all are done; each is a list of arguments."""
+    made = student.new("builtins.map", function, *zip(*calls, strict=True))
+    return expect_items(student.call("builtins.list", made), len(calls), case)
 
 
 def flash(

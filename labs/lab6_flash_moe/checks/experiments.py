@@ -228,6 +228,19 @@ def losses_are(student: Student, told: Callable[..., list[float]]) -> bool:
     return True
 
 
+def loss_is_right(student: Student, top_k: int) -> bool:
+    """Whether a loss without padding is right where each of four experts is some token's first."""
+    logits = (normal(6, 4) + 5 * np.eye(6, 4)).astype(np.float32)
+    shares = softmax(logits)
+    picked = shares >= np.sort(shares, -1)[:, -top_k, None]
+    want = 4 * float((picked.mean(0) * shares.mean(0)).sum())
+    call = partial(student.call, "mlp.load_balancing_loss", [Tensor.of(logits)], 4, top_k)
+    return any(
+        isinstance(one, Tensor) and one.shape == () and np.isclose(float(one.array), want, 1e-4)
+        for one in answers(student, call)
+    )
+
+
 # What such a loss may be: of probabilities, of what was chosen, and of which tokens are no padding.
 Kept = NDArray[np.bool_]
 
@@ -255,6 +268,11 @@ def means_over_experts(shares: Array, picked: Array, keep: Kept) -> list[float]:
     each = 4 * picked.mean(-1) * shares.mean(-1)
     sums = [float(each.sum()), float(each[keep].sum())]
     return [*sums, sums[0] / len(keep), sums[1] / len(keep)]
+
+
+def with_coefficient(shares: Array, picked: Array, keep: Kept) -> list[float]:
+    loss = 4 * float((picked[keep].mean(0) * shares[keep].mean(0)).sum())
+    return [loss * share for share in (0.1, 0.01, 0.001)]
 
 
 def token_by_token(shares: Array, picked: Array, keep: Kept) -> list[float]:

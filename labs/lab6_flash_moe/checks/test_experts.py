@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autograder.checks.contracts import checks
 from autograder.checks.costs import expect_bytes, expect_flops, measured
 from autograder.checks.expect import (
@@ -18,7 +20,7 @@ from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
-from labs.lab6_flash_moe.checks.calls import experts_of, mixed
+from labs.lab6_flash_moe.checks.calls import experts_of, mixed, one_after_the_other
 
 # Measured with ten right styles (expert by expert in several ways, sorted and split, place by
 # place, token by token, copied and grouped): 1.00 to 1.01 times the ideal FLOPs, and 0.4 to 1.8
@@ -96,13 +98,16 @@ def test_experts_bfloat16(student: Student, case: Case) -> None:
 
 @cases("experts_core")
 def test_experts_pure(student: Student, case: Case) -> None:
-    """It leaves its inputs alone, and the same call gives the same result.
+    """It leaves its inputs, which need not be contiguous, and earlier results alone; calls repeat.
 
-    不修改输入，相同的调用得到相同的结果。
+    不修改输入（不必是连续存储的）与之前的结果，相同的调用得到相同的结果。
     """
     experts, names = experts_of(student, case), ("x", "chosen", "shares")
     given = [case[name] for name in names]
-    first, second = experts(*given, echo=True), experts(*given)
+    first = experts(*given, echo=True)
+    turned = [student.new("torch.t", np.ascontiguousarray(one.array.T)) for one in given]
+    later = 1 - case["x"].array, *turned[1:]
+    second, _ = one_after_the_other(student, case, experts, turned, later)
     value, args, _ = expect_items(first, 3, case)
     for number, name in enumerate(names):
         expect_unchanged(args[number], case[name], case, Text(name, name))

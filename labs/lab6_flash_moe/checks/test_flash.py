@@ -18,9 +18,11 @@ from autograder.checks.expect import (
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.reference.compare import Limit
-from autograder.sandbox.student import Student
+from autograder.sandbox.student import Named, Student
 from autograder.wire.messages import Tensor
-from labs.lab6_flash_moe.checks.calls import expect_parity, flash
+from labs.lab6_flash_moe.checks.calls import expect_parity, flash, one_after_the_other
+
+TIMES = 256  # 5120 keys at least
 
 
 def _part(tensor: Tensor, *place: object) -> Tensor:
@@ -50,24 +52,60 @@ def test_flash_runs(student: Student, case: Case) -> None:
         With as many queries as keys, query i averages values 0 to i.
         查询与键一样多时，查询 i 对第 0 到 i 个值取平均。
 
-    test_flash_offset: flash_offset
-        With more keys than queries, the last query sees all keys.
-        键比查询多时，最后一个查询能看到全部键。
-
-    test_flash_decode: flash_last_query
-        A single query sees all keys, as in decoding.
-        单个查询能看到全部键，如解码时那样。
-
     test_flash_value_heads: flash_value_heads
         Each query head gets the values of its own kv head.
         每个查询头使用与其对应的键值头的值。
-
-    test_flash_parity: flash_core flash_causal
-        The numbers equal those of F.scaled_dot_product_attention.
-        数值与 F.scaled_dot_product_attention 一致。
     """)
 def _expect_parity(student: Student, case: Case) -> None:
     expect_parity(student, case)
+
+
+def _expect_last(student: Student, case: Case, first: int) -> None:
+    """The queries from ``first`` on, alone: they see what they saw before."""
+    place = (slice(None), slice(None), slice(first, None))
+    result = flash(student, case, changed={"q": _part(case["q"], *place)})
+    left = case["q"].shape[2] - first
+    what = Text(f"the output of the last {left} queries alone", f"只给出最后 {left} 个查询时的输出")
+    expect_close(result, _part(case["y"], *place), case, what)
+
+
+@cases("flash_core", "flash_causal")
+def test_flash_parity(student: Student, case: Case) -> None:
+    """The numbers equal those of F.scaled_dot_product_attention, for a single query, too.
+
+    数值与 F.scaled_dot_product_attention 一致，只有一个查询时也一样。
+    """
+    expect_parity(student, case)
+    _expect_last(student, case, case["q"].shape[2] - 1)
+
+
+@cases("flash_offset")
+def test_flash_offset(student: Student, case: Case) -> None:
+    """With more keys than queries, the last query sees all keys, whatever earlier calls had.
+
+    键比查询多时，最后一个查询能看到全部键，与之前的调用无关。
+    """
+    expect_parity(student, case)
+    _expect_last(student, case, 1)
+
+
+@cases("flash_last_query")
+def test_flash_decode(student: Student, case: Case) -> None:
+    """A single query sees all keys, as in decoding; so does the last of two, of thousands of keys.
+
+    单个查询能看到全部键，如解码时那样；有两个查询、数千个键时，最后一个也一样。
+    """
+    expect_parity(student, case)
+    q, k, v, y = (
+        Tensor.of(np.tile(case[name].array, (1, 1, times, 1)))
+        for name, times in zip("qkvy", (2, TIMES, TIMES, 2), strict=True)
+    )
+    result = flash(student, case, changed={"q": q, "k": k, "v": v}, blocks=(2, 512))
+    what = Text(
+        f"the last output, all keys {TIMES} times over", f"全部键重复 {TIMES} 遍时的最后输出"
+    )
+    last = (slice(None), slice(None), slice(1, None))
+    expect_close(result, y, case, what, part=last, limit=Limit(1e-4, 1e-3))
 
 
 @cases("flash_tiles", "flash_rising", "flash_falling")
@@ -100,7 +138,7 @@ def test_flash_block_sizes(student: Student, case: Case) -> None:
         expect_same(flash(student, case, blocks=blocks), base, case, why, what)
 
 
-@cases("flash_causal")
+@cases("flash_causal", "flash_deep")
 def test_flash_future(student: Student, case: Case) -> None:
     """With causal=True, no output depends on a later key or value.
 
@@ -158,22 +196,27 @@ def test_flash_bfloat16(student: Student, case: Case) -> None:
 
 @cases("flash_float16")
 def test_flash_float16(student: Student, case: Case) -> None:
-    """float16 in, float16 out, with scores that float16 could not hold.
+    """float16 in, float16 out, with scores that float16 could not hold; float64 likewise.
 
-    输入输出为 float16，而分数超出 float16 的范围。
+    输入输出为 float16，而分数超出 float16 的范围；float64 也一样。
     """
-    result = flash(student, case)
-    expect_dtype(result, "float16", case)
-    expect_close(result, case["y"], case)
+    wide = {name: Tensor.of(case[name].array.astype(np.float64)) for name in "qkv"}
+    for dtype, changed in (("float16", {}), ("float64", wide)):
+        result = flash(student, case, changed=changed)
+        expect_dtype(result, dtype, case)
+        expect_close(result, case["y"], case)
 
 
 @cases("flash_causal")
 def test_flash_pure(student: Student, case: Case) -> None:
-    """It leaves its inputs alone, and the same call gives the same result.
+    """It leaves its inputs, and earlier results, alone; the same call gives the same result.
 
-    不修改输入，相同的调用得到相同的结果。
+    不修改输入与之前的结果，相同的调用得到相同的结果。
     """
-    first, second = flash(student, case, echo=True), flash(student, case)
+    first = flash(student, case, echo=True)
+    function, sizes = Named("attention.flash_attention"), (case["causal"], *case["blocks"])
+    calls = [(case["q"], case["k"], v, *sizes) for v in (case["v"], 1 - case["v"].array)]
+    second, _ = one_after_the_other(student, case, function, *calls)
     value, args, _ = expect_items(first, 3, case)
     for number, name in enumerate("qkv"):
         expect_unchanged(args[number], case[name], case, Text(name, name))

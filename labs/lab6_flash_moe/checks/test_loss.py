@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
     expect_items,
+    expect_same,
     expect_shape,
     expect_unchanged,
     reject,
@@ -69,13 +72,18 @@ def test_loss_gradient(student: Student, case: Case) -> None:
 
 @cases("loss_masked")
 def test_loss_pure(student: Student, case: Case) -> None:
-    """It leaves the logits and the mask alone.
+    """It leaves logits and mask alone, which need not be contiguous.
 
-    不修改 logits 与掩码。
+    不修改 logits 与掩码，它们不必是连续存储的。
     """
-    layers = blocks_of(case)
-    asked = "mlp.load_balancing_loss", layers, *case["size"], case["mask"]
-    _, (after, _, _, mask), _ = expect_items(student.call(*asked, echo=True), 3, case)
+    layers, function = blocks_of(case), "mlp.load_balancing_loss"
+    asked = student.call(function, layers, *case["size"], case["mask"], echo=True)
+    first, (after, _, _, mask), _ = expect_items(asked, 3, case)
+    *turned, aside = (
+        student.new("torch.t", np.ascontiguousarray(one.array.T)) for one in (*layers, case["mask"])
+    )
+    why = Text("only their place in memory differs.", "只是在内存中的排列不同。")
+    expect_same(student.call(function, turned, *case["size"], aside), first, case, why, LOSS)
     whole = Text(f"the {len(layers)} layers that it was", f"原来的 {len(layers)} 层")
     if not isinstance(after, (list, tuple)) or len(after) != len(layers):
         raise reject(after, whole, case, Text("the list, after the call", "调用之后的列表"))

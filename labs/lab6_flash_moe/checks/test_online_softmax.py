@@ -20,9 +20,9 @@ from autograder.checks.expect import (
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Result, Student
+from autograder.sandbox.student import Named, Result, Student
 from autograder.wire.messages import Tensor
-from labs.lab6_flash_moe.checks.calls import blocks_of
+from labs.lab6_flash_moe.checks.calls import blocks_of, one_after_the_other
 
 MAXIMUM, TOTAL = Text("the maximum", "最大值"), Text("the total", "总和")
 LOG = Text("maximum + log(total), the log-sum-exp", "maximum + log(total)，即 log-sum-exp")
@@ -120,24 +120,30 @@ def test_online_hidden(student: Student, case: Case) -> None:
 
 @cases("scores_bfloat16")
 def test_online_bfloat16(student: Student, case: Case) -> None:
-    """Blocks in bfloat16 are summed up in float32.
+    """Blocks in bfloat16 are summed up in float32, which comes of float64, too.
 
-    bfloat16 的块用 float32 累加。
+    bfloat16 的块用 float32 累加；float64 的块也返回 float32。
     """
-    for part, what in zip(_parts(_online(student, case), case), (MAXIMUM, TOTAL), strict=True):
-        expect_dtype(part, "float32", case, what)
+    wide = [Tensor.of(block.array.astype(np.float64)) for block in blocks_of(case)]
+    for result in (_online(student, case), student.call("attention.online_softmax", wide)):
+        for part, what in zip(_parts(result, case), (MAXIMUM, TOTAL), strict=True):
+            expect_dtype(part, "float32", case, what)
     _expect_log(student, case)
 
 
 @cases("scores_blocks", "scores_hidden")
 def test_online_pure(student: Student, case: Case) -> None:
-    """It leaves the blocks alone, and the same call gives the same result.
+    """It leaves blocks, which need not be contiguous, and earlier results alone; calls repeat.
 
-    不修改传入的块，相同的调用得到相同的结果。
+    不修改传入的块（不必是连续存储的）与之前的结果，相同的调用得到相同的结果。
     """
     blocks = blocks_of(case)
     first = student.call("attention.online_softmax", blocks, echo=True)
-    second = _online(student, case)
+    turned = [np.ascontiguousarray(block.array.swapaxes(0, 1)) for block in blocks]
+    again = [student.new("torch.transpose", block, 0, 1) for block in turned]
+    later = [1 - block.array for block in blocks]
+    function = Named("attention.online_softmax")
+    second, _ = one_after_the_other(student, case, function, [again], [later])
     value, (after,), _ = expect_items(first, 3, case)
     if not isinstance(after, (list, tuple)) or len(after) != len(blocks):
         whole = Text(f"the {len(blocks)} blocks that it was", f"原来的 {len(blocks)} 块")

@@ -101,12 +101,14 @@ def test_router_bfloat16(student: Student, case: Case) -> None:
 
 @cases("router_normed")
 def test_router_pure(student: Student, case: Case) -> None:
-    """It leaves its input alone, and the same call gives the same result.
+    """It leaves its input alone, and the same call gives the same result, in training, too.
 
-    不修改输入，相同的调用得到相同的结果。
+    不修改输入，相同的调用得到相同的结果，训练时也一样。
     """
     router = router_of(student, case)
-    first, second = router(case["x"], echo=True), router(case["x"])
+    first = router(case["x"], echo=True)
+    student.call(router, True, method="train")
+    second = router(student.new("torch.t", np.ascontiguousarray(case["x"].array.T)))
     value, args, _ = expect_items(first, 3, case)
     expect_unchanged(args[0], case["x"], case, Text("x", "x"))
     why = Text("nothing may be left over from the first call.", "第一次调用不应留下任何影响。")

@@ -20,6 +20,11 @@ from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
 from labs.lab6_flash_moe.checks.calls import LOGITS, block_of
 
+GRADIENT = "labs.given.gradient.parameter_gradient"
+SLOPE = Text(
+    "the gradient of the sum of the logits at gate.weight", "logits 之和对 gate.weight 的梯度"
+)
+
 
 @cases("moe_normed", "moe_plain")
 def test_moe_runs(student: Student, case: Case) -> None:
@@ -34,12 +39,16 @@ def test_moe_runs(student: Student, case: Case) -> None:
 
 @cases("moe_normed")
 def test_moe_logits(student: Student, case: Case) -> None:
-    """The logits are those of all tokens, sequence after sequence.
+    """The logits are those of all tokens, sequence after sequence, and can train the gate.
 
-    logits 包含所有 token，按序列依次排列。
+    logits 包含所有 token，按序列依次排列，可以用来训练 gate。
     """
-    _, logits = expect_items(block_of(student, case)(case["x"]), 2, case)
+    block, x = block_of(student, case), case["x"]
+    _, logits = expect_items(block(x), 2, case)
     expect_close(logits, case["logits"], case, LOGITS)
+    slope = student.call(GRADIENT, block, "gate.weight", x, item=1)
+    want = np.tile(x.array.sum((0, 1), np.float64), (case["logits"].shape[1], 1))
+    expect_close(slope, Tensor.of(want), case, SLOPE)
 
 
 @cases("moe_normed", "moe_plain")
@@ -54,15 +63,16 @@ def test_moe_parity(student: Student, case: Case) -> None:
 
 @cases("moe_plain")
 def test_moe_batch(student: Student, case: Case) -> None:
-    """A sequence of a batch gives the same result on its own.
+    """A sequence of a batch, or a token of it, gives the same result on its own.
 
-    批次中的一个序列单独计算时结果相同。
+    批次中的一个序列，或其中的一个 token，单独计算时结果相同。
     """
-    block, row = block_of(student, case), slice(case["x"].shape[0] - 1, None)
+    block = block_of(student, case)
     whole = expect_shape(expect_items(block(case["x"]), 2, case)[0], case["y"].shape, case)
-    alone = expect_items(block(Tensor.of(case["x"].array[row])), 2, case)[0]
     why = Text("sequences have nothing to do with each other.", "各序列互不相关。")
-    expect_same(alone, Tensor.of(whole.array[row]), case, why)
+    for place in (np.s_[-1:], np.s_[-1:, -1:]):
+        alone = expect_items(block(Tensor.of(case["x"].array[place])), 2, case)[0]
+        expect_same(alone, Tensor.of(whole.array[place]), case, why)
 
 
 @cases("moe_plain")

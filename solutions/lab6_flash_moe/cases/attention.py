@@ -188,6 +188,16 @@ def flash_low(draw: Draw) -> Draft:
 
 
 @recipe()
+def flash_deep(draw: Draw) -> Draft:
+    """All scores -90000: what hides a key has to lie lower still."""
+    sizes = _unshared(draw.pick(SIZES))
+    q, k, v = _qkv(draw, sizes)
+    q, k = torch.zeros_like(q), torch.zeros_like(k)
+    q[..., 0], k[..., 0] = 300 * sizes[5] ** 0.5, -300
+    return _drafted("all scores -90000: ", "分数都是 -90000：", (q, k, v), sizes[6:], causal=True)
+
+
+@recipe()
 def flash_bfloat16(draw: Draw) -> Draft:
     """2048 keys in blocks of 4: sums in bfloat16 come to rest long before the end.
 

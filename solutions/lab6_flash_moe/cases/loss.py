@@ -24,6 +24,7 @@ def _drafted(
     draw: Draw, en: str, zh: str, *, layers: int = 1, masked: bool = False, unused: bool = False
 ) -> Draft:
     _, _, experts, top_k, batch, tokens = draw.pick(SIZES)
+    top_k = 1 if unused else top_k
     about = Text(
         f"{en}{layers} x {batch * tokens} tokens, {top_k} of {experts} experts",
         f"{zh}{layers} x {batch * tokens} 个 token，{experts} 个专家中选 {top_k} 个",
@@ -67,6 +68,7 @@ def loss_one_layer(draw: Draw) -> Draft:
 
 @recipe()
 def loss_unused(draw: Draw) -> Draft:
+    """One expert per token: an axis of length one."""
     en, zh = "nobody has the last expert: ", "没有 token 选最后一个专家："
     return _drafted(draw, en, zh, unused=True)
 

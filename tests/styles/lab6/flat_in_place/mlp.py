@@ -65,7 +65,7 @@ def load_balancing_loss(router_logits, num_experts, top_k, attention_mask=None):
     logits = torch.vstack(list(router_logits)).double()
     kept = torch.ones(len(logits), 1, dtype=torch.float64)
     if attention_mask is not None:
-        kept = attention_mask.double().view(-1, 1).tile(len(router_logits), 1)
+        kept = attention_mask.double().reshape(-1, 1).tile(len(router_logits), 1)
     p = torch.softmax(logits, 1)
     used = torch.zeros_like(p).scatter_(1, logits.topk(top_k)[1], 1.0)
     return (kept.T @ used @ (kept.T @ p).T / kept.sum() ** 2).squeeze().float() * num_experts

@@ -13,7 +13,6 @@ class Router(nn.Module):
         self.weight = nn.Parameter(torch.zeros(num_experts, hidden_size))
         self.top_k, self.norm_topk_prob = top_k, norm_topk_prob
 
-    @torch.inference_mode()
     def forward(self, x):
         logits = F.linear(x, self.weight)
         p = F.softmax(logits.to(torch.float32), dim=-1)
@@ -58,7 +57,6 @@ class SparseMoeBlock(nn.Module):
         self.gate = Router(hidden_size, num_experts, top_k, norm_topk_prob)
         self.experts = Experts(hidden_size, intermediate_size, num_experts)
 
-    @torch.inference_mode()
     def forward(self, x):
         flat = x.reshape(-1, x.shape[2])
         logits, weights, chosen = self.gate(flat)
