@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from autograder.checks.expect import answers, behaviour, cases, expect_close, works
-from autograder.checks.experiments import is_beside, near, normal, softmax
+from autograder.checks.experiments import is_beside, is_right, near, normal, softmax
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
-from labs.lab6_flash_moe.checks.calls import block_of, by_expert, routed
+from labs.lab6_flash_moe.checks.calls import (
+    block_of,
+    blocks_of,
+    by_expert,
+    experts_of,
+    mixed,
+    routed,
+)
 from labs.lab6_flash_moe.checks.experiments import (
     BUMP,
     CHOSEN,
@@ -337,6 +345,27 @@ def behaves_contiguous_block(student: Student, case: Case) -> bool:
     x = student.new("torch.transpose", Tensor.of(np.ascontiguousarray(turned)), 0, 1)
     served = is_beside(student, case, lambda: block(case["x"]))
     return served and not answers(student, lambda: block(x))
+
+
+@behaviour("inputs_taken_as_contiguous", EXPERTS)
+@cases("experts_core")
+def behaves_contiguous_experts(student: Student, case: Case) -> bool:
+    """Right as they come; transposed, the same choices and weights raise."""
+    given = [np.ascontiguousarray(case[name].array.T) for name in ("chosen", "shares")]
+    chosen, shares = (student.new("torch.t", one) for one in given)
+    experts = experts_of(student, case)
+    served = is_right(student, case, lambda: mixed(student, case))
+    return served and not answers(student, lambda: experts(case["x"], chosen, shares))
+
+
+@behaviour("inputs_taken_as_contiguous", LOSS)
+@cases("loss_masked")
+def behaves_contiguous_loss(student: Student, case: Case) -> bool:
+    """Right as it comes; transposed, the same mask raises."""
+    loss = partial(student.call, "mlp.load_balancing_loss", blocks_of(case), *case["size"])
+    mask = student.new("torch.t", np.ascontiguousarray(case["mask"].array.T))
+    served = is_right(student, case, lambda: loss(case["mask"]), "loss")
+    return served and not answers(student, lambda: loss(mask))
 
 
 @behaviour("numbers_before_weights", ROUTER)
