@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from autograder.checks.expect import (
     OUTPUT,
+    CheckFailed,
     Result,
     expect_close,
     expect_collectives,
+    expect_dtype,
     expect_same,
     expect_shape,
 )
@@ -64,6 +67,23 @@ def expect_ranks_close(
 def weights_of_ranks(case: Case, world: int) -> list[Tensor]:
     """What ``weight`` should be on every rank."""
     return [case[f"{world}.{rank}.weight"] for rank in range(world)]
+
+
+def expect_kept(after: Any, before: Any, case: Case, what: Text) -> None:
+    """Plain data that was an argument: after the call what it was before."""
+    if after != before:
+        words = {"en": what.en, "zh": what.zh}
+        raise CheckFailed("check.input_changed", case=case.words, what=words)
+
+
+def expect_kept_narrow(group: Group, path: str, case: Case, *shape: int) -> None:
+    """A bfloat16 parameter stays bfloat16 when ones of this shape are loaded, which are float32."""
+    linear = group.new(path, *case["sizes"], dtype="bfloat16")
+    weight = group.new("builtins.getattr", linear, "weight")
+    whole = Tensor.of(np.ones(shape, np.float32))
+    group.call(linear, weight, whole, method="weight_loader")
+    for rank, held in enumerate(group.get(linear, "weight")):
+        expect_dtype(held, "bfloat16", case, on(rank, WEIGHT))
 
 
 # ---- attention

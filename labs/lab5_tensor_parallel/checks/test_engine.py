@@ -11,7 +11,9 @@ from autograder.checks.expect import (
     config,
     expect_close,
     expect_collectives,
+    expect_dtype,
     expect_error,
+    expect_items,
     expect_keys,
     expect_shape,
     reject,
@@ -21,7 +23,7 @@ from autograder.reference.cases import Case
 from autograder.sandbox.ranks import Group, RankHandle
 from autograder.sandbox.student import Folder, Handle, Named, Student
 from autograder.wire.messages import Tensor
-from labs.lab5_tensor_parallel.checks.calls import spaced
+from labs.lab5_tensor_parallel.checks.calls import expect_kept, spaced
 
 MODEL, CAUSAL_LM = "model.Qwen3Model", "model.Qwen3ForCausalLM"
 GIVEN = "labs.given.parallel"
@@ -148,23 +150,27 @@ def test_lm_loads(student: Student, case: Case) -> None:
     expect_shape(_lm(student, case)(*_at(case)), _last(case).shape, case, STATES)
 
 
-@cases("lm_untied")
+@cases("lm_untied", "lm_bfloat16")
 def test_lm_states(student: Student, case: Case) -> None:
-    """forward gives the normed hidden states of all tokens.
+    """forward gives the normed hidden states of all tokens, in the dtype of the weights.
 
-    forward 给出所有 token 归一化后的隐藏状态。
+    forward 给出所有 token 归一化后的隐藏状态，数据类型与权重相同。
     """
-    expect_close(_lm(student, case)(*_at(case)), _last(case), case, STATES)
+    states = _lm(student, case)(*_at(case))
+    expect_dtype(states, case.values["dtype"], case, STATES)
+    if case.recipe != "lm_bfloat16":  # whose numbers compute_logits is given below
+        expect_close(states, _last(case), case, STATES)
 
 
-@checks("""
-    test_lm_logits: lm_scored lm_tied
-        compute_logits scores with a head of its own, or with the embedding where that is tied.
-        compute_logits 用独立的输出头打分；共享时用词嵌入打分。
-    """)
-def _expect_logits(student: Student, case: Case) -> None:
+@cases("lm_scored", "lm_tied", "lm_bfloat16")
+def test_lm_logits(student: Student, case: Case) -> None:
+    """compute_logits scores with a head of its own, or with the embedding where that is tied.
+
+    compute_logits 用独立的输出头打分；共享时用词嵌入打分。
+    """
     given = _last(case), case["cu"]
     logits = student.call(_lm(student, case), *given, method="compute_logits")
+    expect_dtype(logits, case.values["dtype"], case, LOGITS)
     expect_close(logits, case["logits"], case, LOGITS)
 
 
@@ -194,10 +200,6 @@ def _ordered(case: Case) -> dict[str, Tensor]:
     test_checkpoint_fills: checkpoint_untied checkpoint_tied
         A whole checkpoint: every tensor in its parameter, every part of a packed one in its place.
         整个检查点：每个张量进入对应的参数，打包参数的每一部分都在应在的位置。
-
-    test_checkpoint_repeated: checkpoint_repeated
-        A tied head that is stored anyway is skipped.
-        共享的输出头在文件中另有一份时，跳过它。
     """)
 def _expect_loaded(student: Student, case: Case) -> None:
     model = _standing(student, case, CAUSAL_LM)
@@ -205,10 +207,26 @@ def _expect_loaded(student: Student, case: Case) -> None:
     found, want = student.call(f"{GIVEN}.parameters_of", model), case.group("want.")
     got = expect_keys(found, sorted(want), case, PARAMETERS)
     for name, tensor in want.items():
-        expect_close(got[name], tensor, case, Text(name, f"参数 {name}"))
+        what = Text(name, f"参数 {name}")
+        expect_dtype(got[name], case.values["dtype"], case, what)
+        expect_close(got[name], tensor, case, what)
 
 
-@cases("checkpoint_untied")
+@cases("checkpoint_repeated")
+def test_checkpoint_repeated(student: Student, case: Case) -> None:
+    """A tied head that is stored anyway is skipped, and stays in the checkpoint.
+
+    共享的输出头在文件中另有一份时，跳过它，且不从检查点中移除。
+    """
+    _expect_loaded(student, case)
+    model = _standing(student, case, CAUSAL_LM)
+    called = student.call(model, _ordered(case), method="load_weights", echo=True)
+    kept = expect_items(called, 3, case)[1][0]
+    what = Text("the names in the checkpoint", "检查点中的名称")
+    expect_kept(sorted(kept if isinstance(kept, dict) else ()), sorted(case["order"]), case, what)
+
+
+@cases("checkpoint_tied")
 def test_checkpoint_unknown(student: Student, case: Case) -> None:
     """A tensor that no parameter takes raises KeyError with its name.
 
@@ -220,24 +238,27 @@ def test_checkpoint_unknown(student: Student, case: Case) -> None:
         "a tensor that is dropped in silence is a model gone wrong.",
         "悄悄丢弃张量会得到错误的模型。",
     )
-    for name in ("mlp.scale_proj", "self_attn.q_proj"):
+    for name in (
+        "model.layers.9.mlp.scale_proj.weight", "model.layers.9.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.q_proj.bias", "model.layers.0.self_attn.rotary_emb.inv_freq",
+        "layers.0.mlp.down_proj.weight", "lm_head.bias",
+    ):  # fmt: skip
         model = _standing(student, case, CAUSAL_LM)
-        more = {f"model.layers.9.{name}.weight": tensor}
-        result = student.call(model, given | more, method="load_weights")
-        expect_error(result, "KeyError", name.split(".")[-1], case, why)
+        result = student.call(model, given | {name: tensor}, method="load_weights")
+        expect_error(result, "KeyError", name.split(".")[-2], case, why)
 
 
 @checks("""
     test_checkpoint_refuses: checkpoint_without_norm checkpoint_without_head
-        A parameter that no tensor fills raises ValueError with its name.
-        没有张量填充的参数应引发 ValueError，并给出其名称。
+        A parameter that no tensor fills raises ValueError with its name, also in a second loading.
+        没有张量填充的参数应引发 ValueError，并给出其名称，第二次加载时也是如此。
 
     test_checkpoint_part: checkpoint_without_part
         A packed parameter of which a part is missing raises ValueError, too.
         打包参数缺少其中一部分时，也应引发 ValueError。
     """)
 def _expect_refused(student: Student, case: Case) -> None:
-    absent = sorted(set(case.group("want.")) - set(case.group("hf.")))
+    absent = sorted(set(case.group("want.")) - set(case["order"]))
     names = [n for n in absent if not n.endswith(("qkv_proj.weight", "gate_up_proj.weight"))]
     name = names[0] if names else "model.layers.0.self_attn.qkv_proj.weight"
     model = _standing(student, case, CAUSAL_LM)
@@ -247,6 +268,9 @@ def _expect_refused(student: Student, case: Case) -> None:
     )
     result = student.call(model, _ordered(case), method="load_weights")
     expect_error(result, "ValueError", name, case, why)
+    student.call(model, case.group("hf."), method="load_weights")
+    again = student.call(model, _ordered(case), method="load_weights")
+    expect_error(again, "ValueError", name, case, why)
 
 
 # Whole, of the student's own parts, on ranks.

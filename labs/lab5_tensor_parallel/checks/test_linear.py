@@ -21,6 +21,7 @@ from labs.lab5_tensor_parallel.checks.calls import (
     INPUT,
     WEIGHT,
     each,
+    expect_kept_narrow,
     expect_one_collective,
     expect_ranks_close,
     on,
@@ -198,11 +199,12 @@ def test_row_collectives(student: Student, case: Case) -> None:
 
 @cases("row_bfloat16")
 def test_row_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out, ranks or not.
+    """bfloat16 in, bfloat16 out, ranks or not; the weight stays bfloat16 when float32 is loaded.
 
-    输入 bfloat16，输出 bfloat16，无论有几个 rank。
+    输入 bfloat16，输出 bfloat16，无论有几个 rank；加载 float32 的张量后，weight 仍为 bfloat16。
     """
     group = student.ranks(2)
+    expect_kept_narrow(group, ROW, case, *case["sizes"][::-1])
     weights = sharded_weight(case, 2)
     linear = group.new(ROW, *case["sizes"], weights=weights, dtype="bfloat16")
     result = group.call(linear, each(case, 2, "x"))

@@ -7,6 +7,7 @@ from autograder.checks.expect import (
     Result,
     cases,
     expect_close,
+    expect_dtype,
     expect_error,
     expect_items,
     expect_keys,
@@ -73,7 +74,10 @@ def test_load_unknown(student: Student, case: Case) -> None:
     """
     model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
     tensor = next(iter(case.group("hf.").values()))
-    names = ("layers.3.mlp.scale_proj.weight", "layers.3.self_attn.q_proj.weight")
+    names = (
+        "layers.3.mlp.scale_proj.weight", "layers.3.self_attn.q_proj.weight",
+        "layers.3.self_attn.q_norm.bias", "layers.3.self_attn.rotary_emb.inv_freq",
+    )  # fmt: skip
     why = Text(
         "a tensor that is dropped in silence is a model gone wrong.",
         "悄悄丢弃张量会得到错误的模型。",
@@ -85,12 +89,18 @@ def test_load_unknown(student: Student, case: Case) -> None:
 
 @cases("load_layers")
 def test_load_pure(student: Student, case: Case) -> None:
-    """The tensors and their dict are left as they were.
+    """The tensors and their dict are left as they were, and so is the dtype of a parameter.
 
-    传入的张量与 dict 保持原样。
+    传入的张量与 dict 保持原样，参数的数据类型也不变。
     """
-    model = student.new("labs.given.flat.StandInModel", case["shapes"], case["packed"])
-    given = case.group("hf.")
+    sizes, given = (case["shapes"], case["packed"]), case.group("hf.")
+    narrow = student.new("labs.given.flat.StandInModel", *sizes, dtype="bfloat16")
+    student.call(LOAD, narrow, given)
+    plain = sorted(set(case["shapes"]) - set(case["packed"]))
+    found = expect_keys(student.call(narrow), plain, case, NOTES)
+    for name in plain:
+        expect_dtype(found[name], "bfloat16", case, Text(name, f"参数 {name}"))
+    model = student.new("labs.given.flat.StandInModel", *sizes)
     called = student.call(LOAD, model, given, echo=True)
     _, args, _ = expect_items(called, 3, case)
     after = args[1] if isinstance(args[1], dict) else {}

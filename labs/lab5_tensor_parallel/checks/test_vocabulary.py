@@ -20,15 +20,19 @@ from autograder.sandbox.student import Handle, Student
 from labs.lab5_tensor_parallel.checks.calls import (
     WEIGHT,
     each,
+    expect_kept_narrow,
     expect_ranks_close,
     on,
+    rows,
     weights_of_ranks,
     worlds,
 )
 
 EMBEDDING, HEAD = "model.VocabParallelEmbedding", "model.ParallelLMHead"
+STATES, BORDERS = Text("hidden_states", "hidden_states"), Text("cu_seqlens", "cu_seqlens")
 LOGITS = Text("the logits", "logits")
 IDS = Text("input_ids", "input_ids")
+ONE = Text("the output for a single token", "只有一个 token 时的输出")
 
 
 def _alone(student: Student, case: Case, path: str) -> Handle:
@@ -93,14 +97,16 @@ def _expect_rows(student: Student, case: Case) -> None:
 
 @checks("""
     test_embedding_ranks: embedding embedding_few
-        On 2 and 4 ranks every rank ends up with the row of every token, wherever it lies.
-        在 2 个与 4 个 rank 上，每个 rank 最终都得到每个 token 的那一行，无论它在哪里。
+        On 2 and 4 ranks every rank ends up with the row of every token, also if it is the only one.
+        在 2 个与 4 个 rank 上，每个 rank 最终都得到每个 token 的那一行，只有一个 token 时也一样。
     """)
 def _expect_looked_up(student: Student, case: Case) -> None:
     for world in worlds(case):
         group = student.ranks(world)
-        result = group.call(_on_ranks(group, case, EMBEDDING), case["ids"])
+        embedding = _on_ranks(group, case, EMBEDDING)
+        result, alone = embedding(case["ids"]), embedding(rows(case["ids"], 0, 1))
         expect_ranks_close(result, [case["y"]] * world, case)
+        expect_ranks_close(alone, [rows(case["y"], 0, 1)] * world, case, ONE)
 
 
 @cases("embedding")
@@ -120,11 +126,12 @@ def test_embedding_collectives(student: Student, case: Case) -> None:
 
 @cases("embedding_bfloat16")
 def test_embedding_bfloat16(student: Student, case: Case) -> None:
-    """A bfloat16 weight gives bfloat16, and its numbers are not touched.
+    """A bfloat16 weight gives bfloat16, its numbers untouched, and stays so when float32 is loaded.
 
-    weight 为 bfloat16 时输出 bfloat16，数值原样取出。
+    weight 为 bfloat16 时输出 bfloat16，数值原样取出；加载 float32 的张量后，weight 仍为 bfloat16。
     """
     group = student.ranks(2)
+    expect_kept_narrow(group, EMBEDDING, case, *case["sizes"])
     result = group.call(_on_ranks(group, case, EMBEDDING), case["ids"])
     for rank in range(2):
         expect_dtype(result[rank], "bfloat16", case, on(rank))
@@ -168,7 +175,7 @@ def test_lm_head_parity(student: Student, case: Case) -> None:
     expect_close(result, case["y"], case, LOGITS)
 
 
-@cases("lm_head")
+@cases("lm_head", "lm_head_few")
 def test_lm_head_ranks(student: Student, case: Case) -> None:
     """On 2 and 4 ranks every rank has all scores, and none for ids that do not exist.
 
@@ -197,12 +204,17 @@ def test_lm_head_collectives(student: Student, case: Case) -> None:
 
 @cases("lm_head_bfloat16")
 def test_lm_head_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out, ranks or not.
+    """bfloat16 in, bfloat16 out, ranks or not; the inputs stay the same.
 
-    输入 bfloat16，输出 bfloat16，无论有几个 rank。
+    输入 bfloat16，输出 bfloat16，无论有几个 rank；不修改输入。
     """
     group = student.ranks(2)
-    result = group.call(_on_ranks(group, case, HEAD), case["x"], case["cu"])
+    head = _on_ranks(group, case, HEAD)
+    result = group.call(head, case["x"], case["cu"])
+    called = group.call(head, case["x"], case["cu"], echo=True)
     for rank in range(2):
         expect_dtype(result[rank], "bfloat16", case, on(rank, LOGITS))
         expect_close(result[rank], case["y"], case, on(rank, LOGITS))
+        _, args, _ = expect_items(called[rank], 3, case)
+        expect_unchanged(args[0], case["x"], case, on(rank, STATES))
+        expect_unchanged(args[1], case["cu"], case, on(rank, BORDERS))

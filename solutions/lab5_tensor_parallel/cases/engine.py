@@ -87,10 +87,10 @@ def _standing(
     given = _tokens(draw, c, lengths, draw.integer(5, 9))
     at = given["ids"], given["positions"], given["cu"]
     outputs = oracle_engine.standing_states(c, state, *at, scaling)
+    outputs = [y.to(dtype) for y in outputs]
     tensors = {f"y{depth}": y for depth, y in enumerate(outputs)}
-    tensors["logits"] = oracle_engine.logits(
-        oracle_engine.head_of(c, state), outputs[-1], given["cu"]
-    )
+    head = oracle_engine.head_of(c, state)
+    tensors["logits"] = oracle_engine.logits(head, outputs[-1], given["cu"])
     if c.tie_word_embeddings:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
     names = sorted(state.keys() - ({"lm_head.weight"} if c.tie_word_embeddings else set()))
@@ -135,7 +135,14 @@ def lm_bfloat16(draw: Draw) -> Draft:
 
 
 def _loading(
-    draw: Draw, en: str, zh: str, *, tied: bool, repeated: bool = False, without: str = ""
+    draw: Draw,
+    en: str,
+    zh: str,
+    *,
+    tied: bool,
+    repeated: bool = False,
+    without: str = "",
+    dtype: str = "float32",
 ) -> Draft:
     """A checkpoint under Hugging Face names, and what the parameters have to hold afterwards."""
     size = draw.pick(_SIZES)
@@ -144,10 +151,10 @@ def _loading(
     want = oracle_engine.standing_state(c, weights)
     if repeated:  # in some checkpoints the tied head stands, too; its values do not count
         weights["lm_head.weight"] = draw.normal(c.vocab_size, c.hidden_size)
-    given = {name: w for name, w in weights.items() if not without or without not in name}
-    tensors = prefixed(given, "hf.") | prefixed(want, "want.")
-    order = [list(given)[place] for place in draw.permutation(len(given)).tolist()]
-    return draft(_about(c, size[-1], en, zh), tensors, asdict(c), order=order)
+    given = [name for name in weights if not without or without not in name]
+    tensors = prefixed(weights, "hf.") | prefixed(want, "want.")
+    order = [given[place] for place in draw.permutation(len(given)).tolist()]
+    return draft(_about(c, size[-1], en, zh), tensors, asdict(c), order=order, dtype=dtype)
 
 
 @recipe()
@@ -162,8 +169,9 @@ def checkpoint_tied(draw: Draw) -> Draft:
 
 @recipe()
 def checkpoint_repeated(draw: Draw) -> Draft:
+    """The tensors are float32, the parameters bfloat16."""
     en, zh = "tied, and stored once more: ", "共享输出头，但文件中另存了一份："
-    return _loading(draw, en, zh, tied=True, repeated=True)
+    return _loading(draw, en, zh, tied=True, repeated=True, dtype="bfloat16")
 
 
 @recipe()

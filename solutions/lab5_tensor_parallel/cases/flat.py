@@ -96,6 +96,12 @@ def flat_bfloat16(draw: Draw) -> Draft:
 
 
 @recipe()
+def flat_float16(draw: Draw) -> Draft:
+    """The largest number is 65504."""
+    return _drafted(draw, draw.pick(SIZES), "float16: ", "float16：", dtype=torch.float16)
+
+
+@recipe()
 def rotation(draw: Draw) -> Draft:
     """Queries and keys of one kv head, at positions that begin anew."""
     tokens = draw.pick((9, 12, 7))
@@ -114,9 +120,9 @@ def rotation(draw: Draw) -> Draft:
 
 
 def _far(draw: Draw, dtype: torch.dtype) -> Draft:
-    """Positions in the thousands: angles below float32 would be coarse."""
+    """Positions beyond those of the training: angles below float32 would be coarse."""
     tokens, heads, size = 8, 3, draw.pick((12, 16, 10))
-    positions = torch.arange(tokens) + draw.integer(3000, 4000)
+    positions = torch.arange(tokens) + draw.integer(41000, 42000)
     q, k = (draw.normal(tokens, count, size).to(dtype) for count in (heads, 2))
     turned = (oracle_parallel.rotate(x.float(), positions, 1e6) for x in (q, k))
     scores = torch.einsum("qhd,kgd->hgqk", *turned)

@@ -115,10 +115,10 @@ def rotary_scaled(draw: Draw) -> Draft:
 
 @recipe()
 def rotary_far(draw: Draw) -> Draft:
-    """Positions in the thousands: float16 holds every other of them."""
+    """Positions beyond those of the training: float16 holds one in 32 of them."""
     _, _, context, factor = draw.pick(_SIZES)
     scaling = _scaling(context, factor)
-    return _rotation(draw, scaling, "positions above 3000: ", "位置超过 3000：", start=3001)
+    return _rotation(draw, scaling, "positions above 41000: ", "位置超过 41000：", start=41001)
 
 
 @recipe()

@@ -12,8 +12,8 @@ from .sizes import RANKS, flat
 
 # vocabulary, hidden, tokens
 _SIZES = ((97, 14, 12), (51, 10, 15), (21, 18, 13))
-# ... so small that on 4 ranks the last one has none of it, and the others perhaps a single row.
-_FEW = ((9, 14, 11), (3, 10, 8), (3, 18, 7))
+# ... so small that on 4 ranks the last one has none of it, and the one before less than its share.
+_FEW = ((5, 14, 11), (5, 10, 8), (5, 18, 7))
 
 
 def _about(vocabulary: int, hidden: int, tokens: int, en: str = "", zh: str = "") -> Text:
@@ -92,13 +92,20 @@ def embedding_bfloat16(draw: Draw) -> Draft:
     return _embedding(draw, dtype=torch.bfloat16, en="bfloat16: ", zh="bfloat16：")
 
 
-def _lm_head(draw: Draw, dtype: torch.dtype = torch.float32, en: str = "", zh: str = "") -> Draft:
-    vocabulary, hidden, _ = draw.pick(_SIZES)
+def _lm_head(
+    draw: Draw,
+    sizes: tuple[tuple[int, int, int], ...] = _SIZES,
+    ranks: tuple[int, ...] = RANKS,
+    dtype: torch.dtype = torch.float32,
+    en: str = "",
+    zh: str = "",
+) -> Draft:
+    vocabulary, hidden, _ = draw.pick(sizes)
     lengths = draw.pick(((3, 6, 1), (2, 5), (4, 1, 3)))
     weight = draw.normal(vocabulary, hidden, scale=hidden**-0.5).to(dtype)
     x, cu = draw.normal(sum(lengths), hidden).to(dtype), flat(lengths)["cu"]
     tensors = {"x": x, "cu": cu, "weight": weight, "y": oracle_engine.logits(weight, x, cu)}
-    tensors |= _shards(weight, RANKS)
+    tensors |= _shards(weight, ranks)
     listed = ", ".join(map(str, lengths))
     about = Text(
         f"{en}{vocabulary} token ids, hidden {hidden}, sequences of {listed} tokens",
@@ -114,5 +121,11 @@ def lm_head(draw: Draw) -> Draft:
 
 
 @recipe()
+def lm_head_few(draw: Draw) -> Draft:
+    en, zh = "a rank without any id: ", "有一个 rank 没有任何编号："
+    return _lm_head(draw, _FEW, (4,), en=en, zh=zh)
+
+
+@recipe()
 def lm_head_bfloat16(draw: Draw) -> Draft:
-    return _lm_head(draw, torch.bfloat16, "bfloat16: ", "bfloat16：")
+    return _lm_head(draw, dtype=torch.bfloat16, en="bfloat16: ", zh="bfloat16：")

@@ -42,7 +42,7 @@ class Qwen3ForCausalLM(nn.Module):
         known = dict(self.named_parameters(remove_duplicate=False))
         filled: dict[int, int] = {id(parameter): 0 for parameter in known.values()}
         for name, tensor in hf_tensors.items():
-            if name.startswith("lm_head.") and self.tied:
+            if name == "lm_head.weight" and self.tied:
                 continue
             module = name.split(".")[-2]
             packed, *shard = self.packed_modules_mapping.get(module, (module,))

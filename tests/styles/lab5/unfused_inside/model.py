@@ -24,7 +24,7 @@ class VocabParallelEmbedding(nn.Module):
     def weight_loader(self, param: nn.Parameter, loaded_weight: torch.Tensor) -> None:
         whole = loaded_weight.new_zeros(len(param) * dist.get_world_size(), param.shape[1])
         whole[: len(loaded_weight)] = loaded_weight
-        param.data = whole.chunk(dist.get_world_size())[dist.get_rank()].clone()
+        param.data = whole.chunk(dist.get_world_size())[dist.get_rank()].to(param.dtype)
 
 
 class Qwen3Model(nn.Module):
