@@ -322,7 +322,11 @@ def token_of(request: int, position: int) -> int:
 
 
 def drive(
-    scheduler: Any, cache: Any, requests: Sequence[Sequence[Any]], most: int = 300
+    scheduler: Any,
+    cache: Any,
+    requests: Sequence[Sequence[Any]],
+    most: int = 300,
+    late: bool = False,
 ) -> dict[str, Any]:
     """Run a scheduler to its end; :func:`token_of` is the model.
 
@@ -332,6 +336,7 @@ def drive(
         requests: per request ``(id, prompt, max_new_tokens, arrival, stops)``; with ``stops`` a
             request is said to have stopped after so many new tokens, if that is not 0.
         most: steps.
+        late: requests are added when they arrive, not at first; only those that arrive last are.
 
     Returns:
         ``works`` int64 ``[works, 7]``: step, request, start, tokens, blocks, sample, available
@@ -347,10 +352,12 @@ def drive(
     filled: list[int] = []
     stops = {number: stop for number, _, _, _, stop in requests}
     made: Counter[int] = Counter()
-    for number, prompt, new, arrival, _ in requests:
-        scheduler.add(Request(number, tuple(prompt), new, arrival))
+    line, last = list(requests), max((row[3] for row in requests), default=0)
     step = 0
-    while (scheduler.waiting or scheduler.running) and step < most:
+    while (line or scheduler.waiting or scheduler.running) and step < most:
+        for row in [row for row in line if not late or row[3] in (step, last)]:
+            line.remove(row)
+            scheduler.add(Request(row[0], tuple(row[1]), row[2], row[3]))
         batch = scheduler.step(step)
         sampled = {}
         for work in sorted(batch.works, key=lambda one: one.request):  # their order says nothing
@@ -427,11 +434,13 @@ def play(cache: Any, script: Sequence[Sequence[Any]]) -> list[list[int]]:
     return said
 
 
-def heard(engine: Any, model: Any, requests: Sequence[Sequence[Any]]) -> dict[str, Any]:
+def heard(
+    engine: Any, model: Any, requests: Sequence[Sequence[Any]], given: Callable[..., Any] = list
+) -> dict[str, Any]:
     """Listen to a stream: pieces of text, and after how many calls of the model each came."""
     made = [Request(i, tuple(p), n, a, tuple(s), t, e) for i, p, n, a, s, t, e in requests]
     pieces: dict[str, list[Any]] = {str(request.id): [] for request in made}
-    for number, piece in engine.stream(made):
+    for number, piece in engine.stream(given(made)):
         pieces[str(int(number))].append([len(model.calls), piece])
     return {
         "pieces": {i: "\n".join(piece for _, piece in parts) for i, parts in pieces.items()},
@@ -442,7 +451,7 @@ def heard(engine: Any, model: Any, requests: Sequence[Sequence[Any]]) -> dict[st
 def texts(engine: Any, requests: Sequence[Sequence[Any]]) -> dict[str, str]:
     """What ``generate`` gives, by id."""
     made = [Request(i, tuple(p), n, a, tuple(s), t, e) for i, p, n, a, s, t, e in requests]
-    return {str(number): text for number, text in engine.generate(made).items()}
+    return {str(number): text for number, text in engine.generate(iter(made)).items()}
 
 
 def told(scheduler: ScriptedScheduler, model: PagedModel) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 4ac4455c2ad9): fill in the TODOs.
+# Generated from the course's sources (stub 3cca910b7f91): fill in the TODOs.
 """Lab 7, part 1: keys and values in blocks, block tables, and attention that reads through them.
 
 Fill in every TODO. Tokens of all sequences lie side by side, ``[tokens, heads, head_dim]``, as in
@@ -9,6 +9,7 @@ for their owners, ``transformers/models/qwen3/modeling_qwen3.py`` for the number
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -28,7 +29,8 @@ class BlockPool:
     A block can have several owners: sequences that begin alike. It is available when it has none.
 
     Attributes: ``keys`` and ``values``, ``[num_blocks, block_size, kv_heads, head_dim]``, zeros at
-    first: all sizes can be read there. Blocks are referred to by number, from 0 on.
+    first: all sizes can be read there. Blocks are referred to by number, from 0 on; nobody owns any
+    other number, such as -1.
     """
 
     def __init__(
@@ -213,9 +215,10 @@ class Qwen3Attention(nn.Module):
         Args:
             positions: ``[tokens]``, by which queries and keys are rotated.
             x: ``[tokens, hidden_size]``, the new tokens of all sequences.
-            tables: one for each sequence, all of one pool, with the tokens of earlier calls. They
-                hold the new tokens, too, when the call returns. Anything with the ``pool``,
-                ``blocks``, ``length`` and ``append`` of a :class:`BlockTable` will do.
+            tables: one for each sequence, with the tokens of earlier calls, all of one pool, which
+                has blocks enough for the new ones. They hold these, too, when the call returns.
+                Anything with the ``pool``, ``blocks``, ``length`` and ``append`` of a
+                :class:`BlockTable` will do.
             cu_seqlens: ``[sequences + 1]``, as in :func:`paged_attention`.
 
         Returns:

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 33ae7a4c90f8): fill in the TODOs.
+# Generated from the course's sources (stub 347c76c4f36f): fill in the TODOs.
 """Lab 7, part 3: the engine around a model: blocks that are found again, a scheduler, a loop.
 
 Fill in every TODO. Names that begin with ``_`` are suggestions: use them, change them, or leave
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from array import array
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,7 +36,7 @@ class PrefixCache:
     """Blocks of ``block_size`` tokens, each with a count of its owners; full ones are found again.
 
     Attributes:
-        num_blocks: how many there are, numbered from 0.
+        num_blocks: how many there are, numbered from 0; nobody owns any other number.
         block_size: tokens that a block holds.
     """
 
@@ -139,11 +139,12 @@ class Scheduler:
         raise NotImplementedError("TODO lab7.scheduler: to be written")
 
     def add(self, request: Request) -> None:
-        """Put a request in line; it may come long before its arrival.
+        """Put a request in line, at first or between two steps, perhaps long before its arrival.
 
         Raises:
             ValueError: it has no prompt or asks for no token, or its tokens would never fit: all
                 of them but the last new one, which is not computed, into all blocks of the cache.
+                It is not in line then.
         """
         # TODO lab7.scheduler: The scheduler
         raise NotImplementedError("TODO lab7.scheduler: to be written")

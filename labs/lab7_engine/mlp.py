@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 877c05ef5f5d): fill in the TODOs.
+# Generated from the course's sources (stub 90b988673b1f): fill in the TODOs.
 """Lab 7, part 2: weights in eight and in four bits, which are made wide again block by block.
 
 Fill in every TODO. A *code* is a small whole number that stands for a weight; a *scale* is the
@@ -136,7 +136,11 @@ class GroupQuantizedLinear(nn.Module):
     def __init__(
         self, in_features: int, out_features: int, group_size: int, block_rows: int = 64
     ) -> None:
-        """Make the three buffers; their values are loaded later. See :class:`QuantizedLinear`."""
+        """Make the three buffers; their values are loaded later. See :class:`QuantizedLinear`.
+
+        Raises:
+            ValueError: ``group_size`` does not divide ``in_features``; the text names it.
+        """
         super().__init__()
         # TODO lab7.group_linear: A linear layer on four bits
         raise NotImplementedError("TODO lab7.group_linear: to be written")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from array import array
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +35,7 @@ class PrefixCache:
     """Blocks of ``block_size`` tokens, each with a count of its owners; full ones are found again.
 
     Attributes:
-        num_blocks: how many there are, numbered from 0.
+        num_blocks: how many there are, numbered from 0; nobody owns any other number.
         block_size: tokens that a block holds.
     """
 
@@ -43,7 +43,7 @@ class PrefixCache:
         """At first nobody owns a block, and none is known."""
         # BEGIN SOLUTION lab7.prefix_cache
         self.num_blocks, self.block_size = num_blocks, block_size
-        self._owners = [0] * num_blocks
+        self._owners = Counter[int]()
         self._free = deque(range(num_blocks))  # no owner, and nothing that can be found
         self._idle: OrderedDict[int, None] = OrderedDict()  # no owner, but known; oldest first
         self._known: dict[bytes, int] = {}  # digest of all tokens up to a block's end -> block
@@ -191,11 +191,12 @@ class Scheduler:
         # END SOLUTION
 
     def add(self, request: Request) -> None:
-        """Put a request in line; it may come long before its arrival.
+        """Put a request in line, at first or between two steps, perhaps long before its arrival.
 
         Raises:
             ValueError: it has no prompt or asks for no token, or its tokens would never fit: all
                 of them but the last new one, which is not computed, into all blocks of the cache.
+                It is not in line then.
         """
         # BEGIN SOLUTION lab7.scheduler
         most = len(request.prompt) + request.max_new_tokens - 1

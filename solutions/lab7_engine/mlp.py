@@ -166,9 +166,15 @@ class GroupQuantizedLinear(nn.Module):
     def __init__(
         self, in_features: int, out_features: int, group_size: int, block_rows: int = 64
     ) -> None:
-        """Make the three buffers; their values are loaded later. See :class:`QuantizedLinear`."""
+        """Make the three buffers; their values are loaded later. See :class:`QuantizedLinear`.
+
+        Raises:
+            ValueError: ``group_size`` does not divide ``in_features``; the text names it.
+        """
         super().__init__()
         # BEGIN SOLUTION lab7.group_linear
+        if in_features % group_size:
+            raise ValueError(f"group_size {group_size} does not divide {in_features} columns")
         self.group_size, self.block_rows = group_size, block_rows
         groups = in_features // group_size
         packed = torch.zeros(out_features, in_features // 2, dtype=torch.uint8)

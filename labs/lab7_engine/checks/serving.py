@@ -141,12 +141,13 @@ def _token_of(request: int, position: int) -> int:
     return (7 * request + 5 * position + request * position) % 97
 
 
-def driven(student: Student, case: Case, cache: Handle | None = None) -> Run:
+def driven(student: Student, case: Case, cache: Handle | None = None, *, late: bool = False) -> Run:
     """The case's requests, served to their end on the stand-in, or on a cache; not for nothing."""
     cache = cache or plain_cache(student, case)
     scheduler = scheduler_of(student, case, cache)
     rows = Literal([list(row) for row in case["requests"]])
-    run = Run(student.call(f"{GIVEN}.drive", scheduler, cache, rows), case)
+    options = (300, True) if late else ()
+    run = Run(student.call(f"{GIVEN}.drive", scheduler, cache, rows, *options), case)
     if not run.works:
         what = Text(f"works in {run.steps} steps", f"{run.steps} 步中的工作")
         refuse(0, Text("at least one", "至少一项"), case, what)

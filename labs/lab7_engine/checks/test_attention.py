@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from autograder.checks.contracts import checks
-from autograder.checks.expect import OUTPUT, cases, expect_close, expect_dtype, expect_shape
+from autograder.checks.expect import (
+    OUTPUT,
+    cases,
+    expect_close,
+    expect_dtype,
+    expect_items,
+    expect_shape,
+    expect_unchanged,
+)
 from autograder.course.records import Text
 from autograder.reference.cases import Case
+from autograder.reference.compare import LIMITS
 from autograder.sandbox.student import Dtype, Handle, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab7_engine.checks.paged import fork_of, like, table_of
@@ -87,10 +96,6 @@ def test_attention_runs(student: Student, case: Case) -> None:
         Chunks of prompts next to growing texts give the same as whole texts.
         分段的提示与逐步增长的文本一起计算，结果与完整文本相同。
 
-    test_attention_positions: attention_placed
-        Queries and keys are rotated by the given positions.
-        查询与键按给定的位置旋转。
-
     test_attention_bfloat16: attention_bfloat16
         bfloat16 in, bfloat16 out.
         输入 bfloat16，输出 bfloat16。
@@ -102,6 +107,30 @@ def _expect_parity(student: Student, case: Case) -> None:
         what = what if len(case["calls"]) > 1 else OUTPUT
         expect_dtype(answer, case["dtype"], case, what)
         expect_close(answer, Tensor.of(want), case, what)
+
+
+@cases("attention_placed")
+def test_attention_positions(student: Student, case: Case) -> None:
+    """Queries and keys are rotated by the given positions; rotate leaves what it is given alone.
+
+    查询与键按给定的位置旋转；rotate 不修改传入的张量。
+    """
+    _expect_parity(student, case)
+    positions, theta = case["p.2"].array + 4096, case.config["rope_theta"]
+    x = like(Tensor("bfloat16", (), b""), case["x.2"].array.reshape(len(positions), 2, -1))
+    rotated = student.call("attention.rotate", x, Tensor.of(positions), theta, echo=True)
+    value, args, _ = expect_items(rotated, 3, case)
+    half = x.shape[-1] // 2
+    angles = positions[:, None, None] * theta ** -(np.arange(half) / half)
+    one, other = x.array[..., :half].astype(np.float64), x.array[..., half:].astype(np.float64)
+    want = np.concatenate(
+        (one * np.cos(angles) - other * np.sin(angles),
+         other * np.cos(angles) + one * np.sin(angles)), axis=-1,
+    )  # fmt: skip
+    what = Text("what rotate gives for x in bfloat16", "rotate 对 bfloat16 的 x 的结果")
+    expect_close(expect_dtype(value, "bfloat16", case, what), Tensor.of(want), case, what,
+                 limit=LIMITS["bfloat16"])  # fmt: skip
+    expect_unchanged(args[0], x, case, Text("x of rotate", "rotate 的 x"))
 
 
 @cases("attention_forked")

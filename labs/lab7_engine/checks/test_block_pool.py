@@ -90,6 +90,7 @@ def test_pool_full(student: Student, case: Case) -> None:
     _apart(held, rest, case)
     none = Text("no block is left.", "没有剩余的块。")
     expect_error(student.call(pool, method="allocate"), "OutOfBlocks", "1", case, none)
+    _taken(student, case, pool, 0)
 
 
 @cases("pool")
@@ -158,3 +159,11 @@ def test_pool_refuses(student: Student, case: Case) -> None:
     for count in owners:
         expect_value(count, 0, case, OWNERS)
     expect_value(student.get(pool, "available"), blocks, case, AVAILABLE)
+    every = _taken(student, case, pool, blocks)
+    for block in (-1, blocks):
+        why = Text(f"nobody owns block {block}.", f"块 {block} 没有所有者。")
+        for method in ("free", "share"):
+            expect_error(student.call(pool, block, method=method), "ValueError", "", case, why)
+    for count in [student.call(pool, block, method="references") for block in every]:
+        expect_value(count, 1, case, OWNERS)
+    expect_value(student.get(pool, "available"), 0, case, AVAILABLE)

@@ -95,6 +95,7 @@ def test_table_full(student: Student, case: Case) -> None:
     expect_error(refused, "OutOfBlocks", "", case, why)
     kept = look(student, pool, table)
     append(student, table, case, first + beyond, first + beyond + fits)
+    append(student, table, case, 0, 0)  # nothing needs no room
     seen = look(student, pool, table)
     kept.expect(case, [(0, first)])
     kept.left(1, case)

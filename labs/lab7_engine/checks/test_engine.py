@@ -8,7 +8,7 @@ from autograder.checks.contracts import checks
 from autograder.checks.expect import cases, expect_form
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Handle, Literal, Result, Student
+from autograder.sandbox.student import Handle, Literal, Named, Result, Student
 from labs.lab7_engine.checks.serving import GIVEN, own_cache, refuse, scheduler_of
 
 _PIECES = Text("pieces of text without a line break", "不含换行的各段文本")
@@ -22,8 +22,8 @@ def _parts(student: Student, case: Case, scheduler: Handle | None = None) -> tup
     return student.new("engine.Engine", model, scheduler, case["words"]), model, scheduler
 
 
-def _listened(student: Student, case: Case, engine: Handle, model: Handle) -> Result:
-    return student.call(f"{GIVEN}.heard", engine, model, Literal(case["requests"]))
+def _listened(student: Student, case: Case, engine: Handle, model: Handle, *given: Named) -> Result:
+    return student.call(f"{GIVEN}.heard", engine, model, Literal(case["requests"]), *given)
 
 
 class _Heard(TypedDict):
@@ -141,7 +141,7 @@ def test_engine_told(student: Student, case: Case) -> None:
     调度器得知每个请求、每一步、采样得到的 token 与停止的请求；没有工作的步不计算。
     """
     engine, model, scheduler = _parts(student, case)
-    _listened(student, case, engine, model)
+    _listened(student, case, engine, model, Named("builtins.iter"))
     result = student.call(f"{GIVEN}.told", scheduler, model)
     want = Text("lists of whole numbers", "整数的列表")
     found = expect_form(result, _Told, want, case)

@@ -22,10 +22,12 @@ from autograder.checks.expect import (
     expect_dtype,
     expect_error,
     expect_items,
+    expect_keys,
     expect_most,
     expect_shape,
     expect_unchanged,
     expect_value,
+    reject,
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
@@ -34,6 +36,8 @@ from autograder.wire.messages import Tensor
 
 EIGHT, FOUR = "mlp.QuantizedLinear", "mlp.GroupQuantizedLinear"
 INPUT = Text("x", "x")
+TURNED = Text("the output for an x that is a transposed view", "x 是转置视图时的输出")
+STATE = Text("the state dict", "state dict")
 BUFFERS = {EIGHT: ("weight", "scales"), FOUR: ("packed", "scales", "zeros")}
 # bfloat16 rounds an answer by 0.2 % at most; weights rounded to it are off by 5 % here.
 ROUNDED = Limit(6e-3, 2e-2)
@@ -101,6 +105,15 @@ def _expect_parity(student: Student, case: Case, path: str) -> None:
     made = [_made(student, case, path, block=rows)(case["x"]) for rows in (0, 1, out + 3)]
     for result in made:
         expect_close(result, case["y"], case)
+    if len(case["x"].shape) > 2:
+        _expect_turned(student, case, path)
+
+
+def _expect_turned(student: Student, case: Case, path: str) -> None:
+    """The same numbers for an x that is a view, whose rows lie in another order in memory."""
+    other = Tensor.of(case["x"].array.swapaxes(0, 1).copy())
+    view = student.new("torch.transpose", other, 0, 1)
+    expect_close(_made(student, case, path)(view), case["y"], case, TURNED)
 
 
 @cases("linear_lead")
@@ -113,6 +126,7 @@ def test_linear_lead(student: Student, case: Case) -> None:
     value, args, _ = expect_items(result, 3, case)
     expect_close(value, case["y"], case)
     expect_unchanged(args[0], case["x"], case, INPUT)
+    _expect_turned(student, case, EIGHT)
 
 
 @cases("linear_float16", "linear_bfloat16")
@@ -159,14 +173,25 @@ def _expect_from_float(student: Student, case: Case, path: str) -> None:
     linear = _from_float(student, path, case["float"], *group, case["block"])
     # Buffers first: a layer that puts a wide weight in their place when it is called has made
     # the right ones, and is told by what it keeps.
-    buffers = {name: student.get(linear, name) for name in BUFFERS[path]}
-    result = linear(case["x"])
+    state = student.new("operator.call", student.new("operator.methodcaller", "state_dict"), linear)
+    found, result = student.call("builtins.dict", state), linear(case["x"])
+    scales = student.new("builtins.getattr", linear, "scales")
+    learned = student.get(scales, "requires_grad")
     kept = student.call(linear, case["x"], held=linear) if path == FOUR else None
-    for name, got in buffers.items():
+    buffers = expect_keys(found, BUFFERS[path], case, STATE)
+    for name in BUFFERS[path]:
         want = case.weights[name]
-        expect_close(expect_dtype(got, want.dtype, case, Text(name, name)), want, case,
+        expect_close(expect_dtype(buffers[name], want.dtype, case, Text(name, name)), want, case,
                      Text(name, name))  # fmt: skip
     expect_close(result, case["y"], case)
+    if learned.value is not False:
+        frozen = Text("False: nobody learns them", "False：它们不参与学习")
+        raise reject(
+            learned, frozen, case, Text("requires_grad of scales", "scales 的 requires_grad")
+        )
+    if path == FOUR:
+        why = Text("4 does not divide 10 columns.", "4 不能整除 10 列。")
+        expect_error(student.call(FOUR, 10, 3, 4), "ValueError", "group_size", case, why)
     if kept is not None:
         _expect_small(kept, case)
 

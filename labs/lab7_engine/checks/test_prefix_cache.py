@@ -143,9 +143,15 @@ def test_cache_refuses(student: Student, case: Case) -> None:
     _expect_answers(case, said)
     owned = said[1]
     free = next(block for block in range(blocks) if block not in owned)
-    why = Text(f"nobody owns block {free}.", f"块 {free} 无主。")
     student.flush()
-    result = student.call(cache, [owned[0], free], method="release")
-    expect_error(result, "ValueError", "", case, why)
-    left = student.get(cache, "available")
-    expect_value(left, blocks - len(owned), case, Text("available after that", "此后的 available"))
+    rest = blocks - len(owned)
+    for block in (free, -1, blocks):
+        if block == -1:  # the last block has an owner by now
+            student.call(cache, rest, method="allocate")
+            rest = 0
+        why = Text(f"nobody owns block {block}.", f"块 {block} 无主。")
+        for given in ([owned[0], block], [block, owned[0]]):
+            result = student.call(cache, given, method="release")
+            expect_error(result, "ValueError", "", case, why)
+            left = student.get(cache, "available")
+            expect_value(left, rest, case, Text("available after that", "此后的 available"))

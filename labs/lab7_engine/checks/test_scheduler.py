@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autograder.checks.contracts import checks
-from autograder.checks.expect import cases, expect_error
+from autograder.checks.expect import cases, expect_error, expect_value
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Literal, Student
@@ -66,6 +66,8 @@ def _expect_steps(student: Student, case: Case) -> None:
     run = driven(student, case)
     expect_trace(run)
     expect_ends(run)
+    if case.recipe == "schedule_arrivals":  # the same, whenever they are added
+        expect_trace(driven(student, case, late=True))
 
 
 @cases("schedule_tables", "schedule_crowd")
@@ -189,6 +191,9 @@ def test_scheduler_refuses(student: Student, case: Case) -> None:
         student.flush()
         result = student.call(scheduler, request, method="add")
         expect_error(result, "ValueError", "", case, Text(en, zh))
+        line = student.new("builtins.getattr", scheduler, "waiting")
+        what = Text("how many wait after that", "此后等待的请求数")
+        expect_value(student.call("builtins.len", line), 0, case, what)
     small = student.call("engine.Scheduler", plain_cache(student, case), most - 1, most)
     why = Text(f"{most} requests need {most} tokens.", f"{most} 个请求需要 {most} 个 token。")
     expect_error(small, "ValueError", "", case, why)

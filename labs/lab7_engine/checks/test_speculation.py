@@ -40,7 +40,7 @@ def _expect_tokens(value: Any, want: list[int], case: Case) -> None:
 
 
 @checks("""
-    test_accept_edges: accept_greedy accept_all accept_never
+    test_accept_edges: accept_greedy accept_all accept_never accept_nearly
         What agrees stays and one token follows; what the target never says does not stay.
         一致的保留，之后再接一个 token；目标模型概率为 0 的不会保留。
     """)

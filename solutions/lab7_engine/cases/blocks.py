@@ -271,14 +271,21 @@ def cache_unknown(draw: Draw) -> Draft:
 
 @recipe()
 def cache_ends_first(draw: Draw) -> Draft:
-    """Of one text the end goes first."""
-    script = _Script(draw, 5)
-    text = script.text(4, 1)
-    script.serve("a", text)
-    script.allocate("x", 2)
+    """Of one text the end goes first, whatever its blocks' numbers; a short older text before."""
+    script = _Script(draw, 6)
+    for name, count in (("p", 2), ("q", 4)):
+        script.allocate(name, count)
+    for name in "qp":  # afterwards the unknown blocks stand in another order
+        script.release(name)
+    short, text = [50, *script.text(1)], [60, *script.text(4)]
+    script.serve("a", short)
+    script.serve("b", text)
+    script.allocate("x", 2)  # the unknown one, and the short text's
     script.found(text)
-    script.allocate("x", 1)
-    script.found(text)
+    script.found(short)
+    for count in (1, 2):
+        script.allocate("x", count)
+        script.found(text)
     return script.draft()
 
 
@@ -310,8 +317,8 @@ def cache_twice(draw: Draw) -> Draft:
     script.allocate("a", 3)
     script.match("b", text)
     script.allocate("b", 3)
-    script.fill("a", text)
-    script.fill("b", text)
+    for name in "aba":  # told once more, the first one's block is still the one that is known
+        script.fill(name, text)
     script.release("b")
     script.found(text)
     script.allocate("x", 3)

@@ -184,7 +184,7 @@ def _stopping(
 
 @recipe(hidden=2)
 def engine_stops(draw: Draw) -> Draft:
-    """Stop words in the middle of a token, twice in one, over two or three, and in the prompt."""
+    """Stop words at the beginning, in a token, twice in one, over two or three, in the prompt."""
     while True:
         requests = _requests(draw, (4, 9, 0), (5, 9, 0), (6, 9, 1), (3, 9, 1))
         inside, twice = _inside(draw, requests[2]), _twice(draw, requests[3])
@@ -195,6 +195,9 @@ def engine_stops(draw: Draw) -> Draft:
     # A stop word that stands in the prompt ends nothing.
     said = "".join(WORDS[token] for token in requests[0].prompt)
     requests.append(replace(requests[0], id=1, stop=(f"{said[-2:]}zz", "zz")))
+    # One that the text begins with leaves nothing of it.
+    begun = alone(replace(twice, stop=()), _ahead(draw), WORDS).text[:2]
+    requests.append(replace(twice, id=0, stop=(begun,)))
     return _played(draw, requests, num_blocks=30, budget=20)
 
 

@@ -89,11 +89,12 @@ def accept_chain(draw: Draw) -> Draft:
 
 def _one(draw: Draw, kind: str) -> Draft:
     vocab, count = draw.pick(((5, 3), (7, 4), (6, 2)))
-    q = torch.stack([(_parts(draw, vocab, 8) + 1) / (8 + vocab) for _ in range(count)])
-    p = torch.stack([(_parts(draw, vocab, 8) + 1) / (8 + vocab) for _ in range(count + 1)])
+    q, p = (torch.stack([(_parts(draw, vocab, 8) + 1.0) / (8 + vocab) for _ in range(n)]).double()
+            for n in (count, count + 1))  # fmt: skip
     tokens = [draw.integer(0, vocab - 1) for _ in range(count)]
     uniforms = [0.03 + 0.05 * n for n in range(count)] + [0.41]
     if kind == "all":
+        q[0, tokens[0]] = 2**-20
         p[:count] = q
         p[count] = torch.eye(vocab)[draw.integer(0, vocab - 1)]
         uniforms[:count] = [0.97 - 0.05 * n for n in range(count)]
@@ -109,6 +110,11 @@ def _one(draw: Draw, kind: str) -> Draft:
         p[0, tokens[0]], q[0, tokens[0]], uniforms[0] = 0.125, 0.5, 0.75
         p[0], q[0] = p[0] / p[0].sum(), q[0] / q[0].sum()
         want = []
+    elif kind == "nearly":  # the first token is a trace less likely than it was proposed
+        tokens[0], other = 0, draw.integer(1, vocab - 2)
+        q[0] = p[0] = torch.full((vocab,), 1 / vocab)
+        p[0, 0], p[0, other] = p[0, 0] - 2**-24, p[0, other] + 2**-24
+        uniforms[0], want = 1 - 2**-30, [other]
     else:  # the second token is one that the target never says
         p[1, tokens[1]] = 0
         p[1] /= p[1].sum()
@@ -141,6 +147,12 @@ def accept_pure(draw: Draw) -> Draft:
 @recipe()
 def accept_all(draw: Draw) -> Draft:
     return _one(draw, "all")
+
+
+@recipe()
+def accept_nearly(draw: Draw) -> Draft:
+    """What is left of p without q is next to nothing."""
+    return _one(draw, "nearly")
 
 
 @recipe()

@@ -24,8 +24,8 @@ def _in_pieces(draw: Draw, **values: Any) -> Draft:
     """Pieces that end within a block, at its end, and behind a border that they cross."""
     size = draw.pick(SIZES)
     block = size[1]
-    pieces = [block - 1, 1, block + 2, 0, 2 * block - 2]
-    # block - 1 | block (full) | 2 block + 2 | the same | 4 blocks, full
+    pieces = [0, block - 1, 1, block + 2, 0, 2 * block - 2]
+    # none | block - 1 | block (full) | 2 block + 2 | the same | 4 blocks, full
     en = f"{' + '.join(map(str, pieces))} tokens, "
     zh = f"依次 {' + '.join(map(str, pieces))} 个 token，"
     return _drafted(draw, size, sum(pieces), en, zh, pieces, **values)

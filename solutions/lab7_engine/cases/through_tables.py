@@ -118,7 +118,7 @@ def paged_full(draw: Draw) -> Draft:
 def paged_chunk(draw: Draw) -> Draft:
     """Averages over what each query of a chunk may see, in full blocks out of order."""
     heads, kv_heads, head_dim, block, _ = _unshared(draw.pick(SIZES))
-    sequences = (3, 2 * block), (1, block), (block + 1, 3 * block)
+    sequences = (3, 2 * block), (2, block), (block + 1, 3 * block)
     size = heads, kv_heads, head_dim, block, sequences
     return _drafted(draw, size, "queries of zero, ", "查询全为零，", average=True)
 

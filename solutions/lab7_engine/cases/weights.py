@@ -37,9 +37,10 @@ def _words(kind: Text, *sizes: int) -> Text:
 
 
 def _rows(draw: Draw) -> torch.Tensor:
-    """Rows of different sizes, the last one large, whose largest number has either sign."""
+    """Rows of different sizes, a tiny one first, a large one last; their peaks have either sign."""
     out, width = draw.pick(ROWS)
     weight = draw.normal(out, width).clamp(-2, 2) * draw.uniform(out, 1, low=0.3, high=3.0)
+    weight[0] *= 1e-7
     weight[-1] *= 2000
     peaks = 1.1 * weight.abs().amax(dim=1) * SIGNS.repeat(out)[1 : out + 1]
     weight[torch.arange(out), draw.permutation(width)[:out]] = peaks
@@ -71,13 +72,14 @@ def channel_bfloat16(draw: Draw) -> Draft:
 def _grouped(draw: Draw) -> tuple[torch.Tensor, int]:
     """Groups that differ in size, in where they begin and in where they end; 0 lies inside.
 
-    Those of the last row are large.
+    Those of the first row are tiny, those of the last row large.
     """
     out, width, size = draw.pick(GROUPED)
     groups = draw.uniform(out, width // size, size, low=-1.0, high=1.0)
     groups *= draw.uniform(out, width // size, 1, low=0.3, high=3.0)
     groups[..., 1] = -draw.uniform(out, width // size, low=3.2, high=5.0)
     groups[..., 2] = draw.uniform(out, width // size, low=6.0, high=9.0)
+    groups[0] *= 1e-8
     groups[-1] *= 20
     return groups.flatten(1), size
 
@@ -93,9 +95,10 @@ def groups(draw: Draw) -> Draft:
 
 @recipe()
 def groups_one_sided(draw: Draw) -> Draft:
-    """All numbers of a group have one sign, far from 0."""
+    """All numbers of a group have one sign, far from 0; those of the first two are equal."""
     out, width, size = draw.pick(GROUPED)
     groups = draw.uniform(out, width // size, size, low=1.0, high=2.0)
+    groups[0, :2] = groups[0, :2, :1]
     groups *= SIGNS.repeat(out * (width // size))[: out * (width // size)].view(out, -1, 1)
     return _draft(Text("one sign per group", "每组的数符号相同"), groups.flatten(1), size)
 

@@ -36,7 +36,7 @@ class BlockPool(object):  # noqa: UP004 - replaces the class as a whole
             self.available += 1
 
     def _change(self, block, by):
-        if self._blocks[block].owners == 0:
+        if not 0 <= block < len(self._blocks) or self._blocks[block].owners == 0:
             raise ValueError(f"block {block} has no owner")
         self._blocks[block].owners += by
 

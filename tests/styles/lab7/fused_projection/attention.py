@@ -22,12 +22,12 @@ class BlockPool:
         return blocks
 
     def share(self, block):
-        if block in self.unowned:
+        if block in self.unowned or block not in range(len(self.keys)):
             raise ValueError("not owned")
         self.shares[block] += 1
 
     def free(self, block):
-        if block in self.unowned:
+        if block in self.unowned or block not in range(len(self.keys)):
             raise ValueError("not owned")
         self.shares[block] -= 1
         if self.shares[block] == 0:

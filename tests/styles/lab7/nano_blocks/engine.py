@@ -67,6 +67,8 @@ class PrefixCache:
         self.hash_to_blocks.setdefault(h, []).append(block)
 
     def release(self, blocks):
+        if not set(blocks) <= set(range(self.num_blocks)):
+            raise ValueError(f"{blocks} are not all blocks")
         blocks = [self.blocks[i] for i in blocks]
         for block in blocks:
             if block.ref_count == 0:

@@ -21,7 +21,7 @@ class BlockPool:
         return chosen.tolist()
 
     def _owned(self, block):
-        if not self.count[block]:
+        if block not in range(len(self.count)) or not self.count[block]:
             raise ValueError(f"block {block} is nobody's")
 
     def share(self, block):

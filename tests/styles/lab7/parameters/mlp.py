@@ -30,6 +30,8 @@ class QuantizedLinear(nn.Module):
 class GroupQuantizedLinear(QuantizedLinear):
     def __init__(self, in_features, out_features, group_size, block_rows=64):
         nn.Module.__init__(self)
+        if in_features % group_size != 0:
+            raise ValueError("group_size")
         self.group_size, self.block_rows = group_size, block_rows
         shape = out_features, in_features // group_size
         for name, value in (

@@ -62,7 +62,7 @@ class PrefixCache:
             node.block, self.node[block] = block, node
 
     def release(self, blocks):
-        if any(self.owners[block] < 1 for block in blocks):
+        if any(block not in range(self.num_blocks) or self.owners[block] < 1 for block in blocks):
             raise ValueError("a block without an owner is given back")
         for block in blocks[::-1]:
             self.owners[block] -= 1

@@ -40,7 +40,7 @@ class BlockPool:
             heapq.heappush(self.heap, block)
 
     def references(self, block):
-        return self.owned[block]
+        return dict(enumerate(self.owned)).get(block, 0)
 
 
 class BlockTable:

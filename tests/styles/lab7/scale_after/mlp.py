@@ -24,6 +24,8 @@ class QuantizedLinear(nn.Module):
 class GroupQuantizedLinear(nn.Module):
     def __init__(self, in_features, out_features, group_size, block_rows=64):
         super().__init__()
+        if in_features // group_size * group_size < in_features:
+            raise ValueError(f"{in_features=} and {group_size=} do not fit")
         self.group_size, self.block_rows = group_size, block_rows
         shape = out_features, in_features // group_size
         self.register_buffer(

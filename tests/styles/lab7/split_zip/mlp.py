@@ -29,6 +29,8 @@ class QuantizedLinear(nn.Module):
 class GroupQuantizedLinear(nn.Module):
     def __init__(self, in_features, out_features, group_size, block_rows=64):
         super().__init__()
+        if divmod(in_features, group_size)[1]:
+            raise ValueError(f"{in_features} columns for a group_size of {group_size}")
         self.size, self.rows = group_size, block_rows
         for name, width, dtype in (
             ("packed", in_features // 2, torch.uint8),

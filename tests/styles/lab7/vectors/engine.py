@@ -44,7 +44,8 @@ class PrefixCache:
             self.stamp[block] = 0
 
     def release(self, blocks):
-        if len(blocks) and int(self.owners[list(blocks)].min()) < 1:
+        owned = self.owners.nonzero().flatten().tolist()
+        if not set(blocks) <= set(owned):
             raise ValueError("given back once too often")
         for block in reversed(list(blocks)):
             self.owners[block] -= 1
