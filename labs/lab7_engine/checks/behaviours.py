@@ -191,6 +191,25 @@ def behaves_narrow_groups(student: Student, case: Case) -> bool:
     return right and ex.near(ex.scales_of(student, ex.in_bfloat16(ONE_SIGN), 4), ex.bfloat16(want))
 
 
+# The first row is tiny.
+TINY = np.array([[1e-7], [1.0]], np.float32)
+
+
+@behaviour("tiny_scales_replaced", CHANNEL)
+@cases("channel")
+def behaves_replaced_scales(student: Student, case: Case) -> bool:
+    """Of two rows, the tiny one has a scale at least twice too large, and the other is right."""
+    return ex.only_first_too_large(ex.scales_of(student, Tensor.of(MOSTLY * TINY)), 4e-7, 3, 127)
+
+
+@behaviour("tiny_group_scales_replaced", GROUPS)
+@cases("groups")
+def behaves_replaced_group_scales(student: Student, case: Case) -> bool:
+    """The same of two groups."""
+    scales = ex.scales_of(student, Tensor.of(ONE_SIGN * TINY), 4)
+    return ex.only_first_too_large(scales, 4e-7, 3, 15)
+
+
 @behaviour("zero_points_not_saved", GROUPED)
 @cases("grouped")
 def behaves_unsaved_zero_points(student: Student, case: Case) -> bool:

@@ -209,6 +209,13 @@ def scales_of(student: Student, weight: Tensor, *group: int) -> Any:
     return made[1].array.astype(np.float64) if isinstance(made[1], Tensor) else None
 
 
+def only_first_too_large(scales: Any, first: float, second: float, steps: int) -> bool:
+    """Whether the first of two scales is at least twice too large, and the second one right."""
+    if scales is None or scales.size != 2 or not near(scales.ravel()[1:], [second / steps]):
+        return False
+    return bool(scales.flat[0] > 2 * first / steps)
+
+
 def driven(student: Student, sizes: Sequence[int], rows: Any, *, own: bool = False) -> Any:
     """What ``drive`` tells of requests, served to their end.
 

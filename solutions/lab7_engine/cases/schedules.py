@@ -85,10 +85,13 @@ def schedule_chunks(draw: Draw) -> Draft:
 
 @recipe()
 def schedule_decodes(draw: Draw) -> Draft:
-    """Long prompts come while others are in the middle of their text."""
-    first, late = draw.pick(((4, 31), (3, 26), (5, 37)))
-    plan = [(first, 12, 0, 0), (6, 11, 0, 0), (late, 3, 3, 0), (late - 5, 2, 4, 0)]
-    return _drafted(_rows(draw, plan), 60, 4, 9, 6)
+    """Long prompts come while others write; the budget holds just a token for each.
+
+    Whoever is about to come in, and lacks two tokens, gets one.
+    """
+    first, late = draw.pick(((4, 15), (3, 13), (5, 18)))
+    plan = [(first, 22, 0, 0), (6, 21, 0, 0), (5, 19, 0, 0), (late, 3, 3, 0), (2 * late, 2, 4, 0)]
+    return _drafted(_rows(draw, plan), 60, 4, 4, 4)
 
 
 @recipe()

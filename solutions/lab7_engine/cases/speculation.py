@@ -111,7 +111,7 @@ def _one(draw: Draw, kind: str) -> Draft:
         p[0], q[0] = p[0] / p[0].sum(), q[0] / q[0].sum()
         want = []
     elif kind == "nearly":  # the first token is a trace less likely than it was proposed
-        tokens[0], other = 0, draw.integer(1, vocab - 2)
+        tokens[0], other = 0, draw.pick((1, 3))  # p alone would choose 2
         q[0] = p[0] = torch.full((vocab,), 1 / vocab)
         p[0, 0], p[0, other] = p[0, 0] - 2**-24, p[0, other] + 2**-24
         uniforms[0], want = 1 - 2**-30, [other]
