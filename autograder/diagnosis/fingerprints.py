@@ -270,6 +270,24 @@ class Fingerprints:
                 return True
         return False
 
+    def leans(self, trace: Trace, mistake: int) -> bool:
+        """Return whether something that a mistake changes came back nearer to it than to what is
+        right: errors in bfloat16 weigh so little that others are near it, too.
+
+        Where nothing can be compared, nothing speaks against the mistake.
+        """
+        farther = False
+        for column in np.flatnonzero(self.rows[mistake] != self.reference).tolist():
+            rows = np.array([self.rows[mistake, column], self.reference[column]])
+            if UNANSWERED in rows:
+                continue
+            for item in _answers(trace, self.items[column]):
+                gap, right = self._gaps(column, item, rows)
+                if gap < right:
+                    return True
+                farther |= bool(gap > right)
+        return not farther
+
     def was_asked(self, trace: Trace, mistake: int) -> bool:
         """Return whether something was asked that a mistake changes."""
         asked = {_asked(key) for key in trace}

@@ -60,7 +60,10 @@ def names(
     }
     ranked = {e: _ranked(singles.get(e), trace) for e, trace in failed.items()}
     found: list[Naming] = []
-    left = {e: matches for e, order in ranked.items() if (matches := _matches(order))}
+    near = {
+        e: _leaning(singles[e], failed[e], _matches(order)) for e, order in ranked.items() if order
+    }
+    left = {e: matches for e, matches in near.items() if matches}
     vague = {e for e in left if ranked[e][0][0] >= KIND}
     while left:
         naming = _next(bank, left, failed.keys())
@@ -146,6 +149,15 @@ def _within(bank: Bank, exercise: str, trace: Trace) -> Naming | None:
             either = len(matches) > 1
             return Naming((exercise,), Certainty.LOOKS_LIKE, matches, either, within=check)
     return None
+
+
+def _leaning(prints: Fingerprints, trace: Trace, matches: Iterable[Classes]) -> list[Classes]:
+    """Those of the matches that the answers are nearer to than to what is right."""
+    return [
+        classes
+        for classes in matches
+        if any(prints.leans(trace, number) for number in _numbers(prints, classes))
+    ]
 
 
 def _numbers(prints: Fingerprints, mistake: Classes) -> list[int]:
@@ -253,7 +265,9 @@ def _like(
     if others and others[0][0] < LEAD * nearest:
         return unknown
     many = any(prints.shows_many(trace, number) for number in _numbers(prints, classes))
-    return Naming((exercise,), Certainty.LOOKS_LIKE, classes) if many else unknown
+    if not many or not _leaning(prints, trace, [classes]):
+        return unknown
+    return Naming((exercise,), Certainty.LOOKS_LIKE, classes)
 
 
 def _merged(found: Sequence[Naming]) -> list[Naming]:

@@ -38,11 +38,11 @@ def raised(text: str) -> dict[str, Item]:
     return {"check/case/end": Item(f"call: RuntimeError{DETAIL}{text}", np.zeros(0))}
 
 
-def known(**mistakes: Trace) -> Bank:
+def known(right: Trace | None = None, /, **mistakes: Trace) -> Bank:
     """A bank of one exercise; the group of a mistake is its name up to ``_``."""
     text = Text("x", "x")
     shorts = [((name,), shortened(found)) for name, found in mistakes.items()]
-    prints = fingerprints(shortened(trace(RIGHT)), shorts, ())
+    prints = fingerprints(shortened(right or trace(RIGHT)), shorts, ())
     assert prints is not None
     classes = {n: Misconception(n, n.split("_")[0], text, text, text, text) for n in mistakes}
     return Bank({"lab.one": prints}, classes)
@@ -68,6 +68,17 @@ def test_what_is_near_but_not_near_enough_looks_like_it() -> None:
     found = named(trace(A + drawn(3, 20 * NEAR)))
     assert (found.certainty, found.classes) == (Certainty.LOOKS_LIKE, ("a_one",))
     assert named(trace(A + drawn(3, 3 * LIKE))) == Naming(("lab.one",), Certainty.UNKNOWN)
+
+
+def test_numbers_of_a_coarse_dtype_have_to_be_those_of_the_mistake() -> None:
+    """An error in bfloat16 weighs so little that any other one lies near it."""
+
+    def coarse(values: np.ndarray) -> Trace:
+        return {"check/case/0": Item("bfloat16[50]", values, 3e-4)}
+
+    bank = known(coarse(RIGHT), a_one=coarse(A))
+    assert named(coarse(A + drawn(3, 1e-2)), bank).classes == ("a_one",)
+    assert named(coarse(RIGHT - drawn(1, 0.3)), bank) == Naming(("lab.one",), Certainty.UNKNOWN)
 
 
 def test_nothing_is_named_between_two_that_are_as_near() -> None:
