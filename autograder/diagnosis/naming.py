@@ -60,10 +60,11 @@ def names(
     }
     ranked = {e: _ranked(singles.get(e), trace) for e, trace in failed.items()}
     found: list[Naming] = []
-    near = {
-        e: _leaning(singles[e], failed[e], _matches(order)) for e, order in ranked.items() if order
+    left = {
+        exercise: matches
+        for exercise, order in ranked.items()
+        if (matches := _matches(order)) and _leans(singles[exercise], failed[exercise], matches)
     }
-    left = {e: matches for e, matches in near.items() if matches}
     vague = {e for e in left if ranked[e][0][0] >= KIND}
     while left:
         naming = _next(bank, left, failed.keys())
@@ -151,13 +152,10 @@ def _within(bank: Bank, exercise: str, trace: Trace) -> Naming | None:
     return None
 
 
-def _leaning(prints: Fingerprints, trace: Trace, matches: Iterable[Classes]) -> list[Classes]:
-    """Those of the matches that the answers are nearer to than to what is right."""
-    return [
-        classes
-        for classes in matches
-        if any(prints.leans(trace, number) for number in _numbers(prints, classes))
-    ]
+def _leans(prints: Fingerprints, trace: Trace, matches: Iterable[Classes]) -> bool:
+    """Return whether the answers are nearer to one of the matches than to what is right."""
+    numbers = (number for classes in matches for number in _numbers(prints, classes))
+    return any(prints.leans(trace, number) for number in numbers)
 
 
 def _numbers(prints: Fingerprints, mistake: Classes) -> list[int]:
@@ -265,7 +263,7 @@ def _like(
     if others and others[0][0] < LEAD * nearest:
         return unknown
     many = any(prints.shows_many(trace, number) for number in _numbers(prints, classes))
-    if not many or not _leaning(prints, trace, [classes]):
+    if not many or not _leans(prints, trace, [classes]):
         return unknown
     return Naming((exercise,), Certainty.LOOKS_LIKE, classes)
 
