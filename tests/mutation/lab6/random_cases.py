@@ -80,6 +80,8 @@ def _flash(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     if number % 50 == 8:
         q, k, v = (dice.normal(1, 1, length, 4) for length in (2, 300, 300))
         q[:], k[:], blocks = 300, -150, (2, 299)
+    if number % 50 == 9:
+        q, k, v = q.double(), k.double(), v.double()
     kept = [t.clone() for t in (q, k, v)]
     found = {
         "attention": module.flash_attention(q, k, v, False, *blocks),
