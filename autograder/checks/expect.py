@@ -325,15 +325,18 @@ def expect_close(
     got, reference = got[part], reference[part]
     gap = difference(got, reference, keep)
     close = gap.tensor <= limit.tensor and gap.token <= limit.token
-    if not close and tensor.dtype != dtype and tensor.dtype in ("float16", "bfloat16"):
+    narrow = tensor.dtype in ("float16", "bfloat16") and limit != LIMITS[tensor.dtype]
+    if not close and tensor.dtype != dtype and narrow:
         raise _fail("dtype", case, what, got=tensor.dtype, want=dtype)
     if not gap.tensor <= limit.tensor:
         place = gap.place if reference.ndim else ()
         key = "mismatch" if reference.any() else "mismatch_zeros"
+        key = "mismatch_whole" if want.dtype.startswith("int") else key
         raise _fail(
             key if place else "mismatch_number", case, what,
             error=gap.tensor, limit=limit.tensor, place=str(list(place)),
             got=float(got[place]), want=float(reference[place]),
+            count=int((got != reference).sum()),
         )  # fmt: skip
     if not gap.token <= limit.token:
         first = (*gap.token_place, 0) if reference.ndim else ()

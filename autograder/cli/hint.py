@@ -17,7 +17,7 @@ from autograder.course.records import FEEDBACK, Certainty, Finding, Lab
 from autograder.grading.judge_process import EngineError
 from autograder.report import hints
 from autograder.report.hints import wording
-from autograder.report.next_step import nothing_left
+from autograder.report.next_step import finding_of, nothing_left
 from autograder.report.terminal import say
 from autograder.report.view import rows_of
 
@@ -56,7 +56,7 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
         print(nothing_left(record, rows, language), wording("nothing_open", language), sep="\n")
         return 0
     row = open_rows[0]
-    finding = hints.finding_of(record, row)
+    finding = finding_of(record, row)
     told = hints.steps(lab, row, finding, language)
     number = min(len(told), steps.next(row.exercise.id, hints.subject(row, finding)))
     steps.save()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,8 @@ class Difference:
 
     @property
     def place(self) -> tuple[int, ...]:
-        """Index of the largest single deviation."""
-        return _index(self._gaps)
+        """Index of the first deviation that is at least half as large as the largest."""
+        return _index(self._gaps >= self._gaps.max(initial=0.0) / 2)
 
     @property
     def token_place(self) -> tuple[int, ...]:
@@ -87,7 +88,7 @@ def _difference(got: Array, want: Array, keep: NDArray[np.bool_] | None) -> Diff
     )
 
 
-def _index(values: Array) -> tuple[int, ...]:
+def _index(values: NDArray[Any]) -> tuple[int, ...]:
     if not values.size:
         return ()
     return tuple(int(i) for i in np.unravel_index(int(values.argmax()), values.shape))

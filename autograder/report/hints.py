@@ -10,7 +10,6 @@ from autograder.course.messages import render
 from autograder.course.records import (
     FEEDBACK,
     Certainty,
-    ClassRecord,
     Finding,
     HandIn,
     Lab,
@@ -126,14 +125,6 @@ def plain(phrase: Sequence[tuple[str, bool]]) -> str:
 
 
 HANDOUT, CHINESE_HANDOUT = "README.md", "README.zh-CN.md"
-
-
-def finding_of(record: ClassRecord, row: ScoreRow) -> Finding | None:
-    """Return what was recognised in an exercise; None where the lab's feedback keeps it back."""
-    if record.lab.feedback == FEEDBACK[0]:
-        return None
-    of_it = (f for f in record.hand_ins[0].findings if row.exercise.id in f.exercises)
-    return next(of_it, None)
 
 
 def subject(row: ScoreRow, finding: Finding | None) -> str:

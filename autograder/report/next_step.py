@@ -9,7 +9,15 @@ from types import MappingProxyType
 
 from autograder.course import suggestions
 from autograder.course.messages import render
-from autograder.course.records import FEEDBACK, ClassRecord, HandIn, Lab, Message, Outcome
+from autograder.course.records import (
+    FEEDBACK,
+    ClassRecord,
+    Finding,
+    HandIn,
+    Lab,
+    Message,
+    Outcome,
+)
 from autograder.report.broken_files import broken_files
 from autograder.report.remedies import OF_THE_FILE, is_no_mathematics, key_of, remedies
 from autograder.report.view import (
@@ -19,6 +27,7 @@ from autograder.report.view import (
     StudentView,
     foremost,
     label,
+    root_of,
     short,
 )
 
@@ -78,7 +87,8 @@ def next_lines(
         row = open_rows[0]
         message = row.reason
         todo = str(message.values["todo"]) if message and "todo" in message.values else ""
-        name = short(todo) if todo in ids else row.name
+        check, _ = root_of(row, record)
+        name = short(todo if todo in ids else check.exercise)
         key = key_of(row.missed[0][1])
         verb = "debug" if key == "breakpoint" else "test"
         lines = [_next(command_of(lab, verb, name), language)]
@@ -88,7 +98,9 @@ def next_lines(
         if place and row.kind != "failed":
             lines.insert(0, _say("todo", language, place=place))
         if row.kind == "failed":
-            lines.append(_say("stuck", language, command=command_of(lab, "hint", name)))
+            found = finding_of(record, row)
+            known = "stuck_known" if found and found.misconceptions else "stuck"
+            lines.append(_say(known, language, command=command_of(lab, "hint", name)))
         return lines
     done = nothing_left(record, rows, language)
     if len(rows) < len(ids):
@@ -102,6 +114,14 @@ def next_lines(
         lines.append(_say("talk", language, command=command_of(lab, "chat")))
     lines.append(_say("hand_in", language, command=submit_command(lab)))
     return [*lines, _next(command_of(following, "test"), language)]
+
+
+def finding_of(record: ClassRecord, row: ScoreRow) -> Finding | None:
+    """Return what was recognised in an exercise; None where the lab's feedback keeps it back."""
+    if record.lab.feedback == FEEDBACK[0]:
+        return None
+    of_it = (f for f in record.hand_ins[0].findings if row.exercise.id in f.exercises)
+    return next(of_it, None)
 
 
 def _file_first(record: ClassRecord, row: ScoreRow, language: str) -> list[str]:

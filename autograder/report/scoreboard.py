@@ -9,16 +9,25 @@ from types import MappingProxyType
 from typing import Any
 
 from autograder.course.messages import cut, cut_text, render
-from autograder.course.records import Check, CheckResult, ClassRecord, Lab, Message, Outcome
+from autograder.course.records import (
+    Check,
+    CheckResult,
+    ClassRecord,
+    Frame,
+    Lab,
+    Message,
+    Outcome,
+)
 from autograder.course.score import score_of
 from autograder.report.escape import block, fitted, folded, line, width
 from autograder.report.next_step import command_of, next_lines, number_of
 from autograder.report.remedies import NO_MATHEMATICS, key_of
 from autograder.report.terminal import coloured, columns, glyphs
-from autograder.report.view import BAD, ScoreRow, label, rows_of
+from autograder.report.view import BAD, ScoreRow, label, root_of, rows_of, short
 
-LINES = 24  # of the whole board, so that its first row stays in sight
+LINES = 28  # of the whole board, so that its first row stays in sight
 _MORE = 4  # titles of further checks that fail
+_LEAST = 2  # of them, whatever room there is
 _PRINTS = 8
 _FRAMES = 3
 _NAME = 17  # columns of an exercise's name
@@ -61,7 +70,9 @@ def scoreboard(
     if open_rows:
         lines.append(_say("legend", language, **glyphs()))
         if all(row.kind == "not_started" for row in rows):
-            lines += ["", *folded(_say("nothing_yet", language), columns())]
+            # What a file from another lab has to be given bears no TODO.
+            key = "nothing_yet" if any(row.exercise.id in todos for row in rows) else "no_todo"
+            lines += ["", *folded(_say(key, language), columns())]
         lines += _detail(open_rows[0], record, LINES - len(lines) - len(end), language)
     if prints:
         lines += _all_prints(rows, record, language)
@@ -104,6 +115,9 @@ class _Told:
         room = columns() - _INDENT
         colon = "：" if self._language == "zh" else ": "
         texts = folded(title + colon + reason, room)
+        if len(texts) > 2 and row.kind == "failed":  # what holds in right code is shorter
+            holds = line(row.first[0].title.in_(self._language))
+            texts = folded(f"{title}{colon}“{holds}”", room)
         if len(texts) > 2:
             texts = [texts[0], fitted(" ".join(texts[1:]), room).rstrip()]
         return [head + texts[0], *(" " * _INDENT + text for text in texts[1:])]
@@ -111,22 +125,24 @@ class _Told:
 
 def _detail(row: ScoreRow, record: ClassRecord, room: int, language: str) -> list[str]:
     """The first check that did not pass, in ``room`` lines, and the titles of others."""
-    check, result = _root(row, record)
+    check, result = root_of(row, record)
     if result.outcome is Outcome.NOT_STARTED or result.message is None:
         return []
-    file = _whole_file(result)
+    file, here = _whole_file(result), check.exercise == row.exercise.id
     others = [
         c
         for c, r in row.missed
-        if r.outcome in BAD and c is not check and not (file and r.message == result.message)
+        if here and r.outcome in BAD and c is not check
+        if not (file and r.message == result.message)
     ]
-    lines = ["", *symptom(check, result, language, room - 1 - bool(others))]
+    of = "" if here else short(check.exercise)
+    below = min(_LEAST, len(others)) + bool(others)
+    lines = ["", *symptom(check, result, language, room - 1 - below, of)]
     if others:
         titles = [f"    {line(one.title.in_(language))}" for one in others[:_MORE]]
-        titles = titles[: max(0, room - len(lines) - 1)]
+        titles = titles[: max(_LEAST, room - len(lines) - 1)]
         key = "also_first" if len(titles) < len(others) else "also"
-        values = {"count": len(others), "shown": len(titles)}
-        lines += [_say(key if titles else "also_short", language, **values), *titles]
+        lines += [_say(key, language, count=len(others), shown=len(titles)), *titles]
     return lines
 
 
@@ -136,40 +152,34 @@ def _whole_file(result: CheckResult) -> bool:
     return key in NO_MATHEMATICS or key.startswith("intake.")
 
 
-def _root(row: ScoreRow, record: ClassRecord) -> tuple[Check, CheckResult]:
-    """The first check that was missed, or the one that it waits for, if that was not asked for."""
-    check, result = row.missed[0]
-    if result.outcome is Outcome.SKIPPED:
-        results = {one.check: one for one in record.hand_ins[0].results}
-        for need in (one for one in record.lab.checks if one.name in check.needs):
-            if results[need.name].outcome in BAD:
-                return need, results[need.name]
-    return check, result
-
-
-def symptom(check: Check, result: CheckResult, language: str, room: int = LINES) -> list[str]:
+def symptom(
+    check: Check, result: CheckResult, language: str, room: int = LINES, exercise: str = ""
+) -> list[str]:
     """Return what became of a check: outcome and title, its sentence, traceback and prints.
 
-    Of what does not fit into ``room`` lines the last frames are left, and the first and last
-    prints: one of each at least.
+    Of what does not fit into ``room`` lines the first frame and the last ones are left, and the
+    first and last prints: two frames and one print at least. ``exercise`` is named, if any.
     """
     word = render(Message(f"outcome.{result.outcome.value}"), language)
-    lines = folded(
-        _say("check", language, outcome=word, title=line(check.title.in_(language))), columns()
-    )
+    values = {"outcome": word, "title": line(check.title.in_(language)), "exercise": exercise}
+    lines = folded(_say("check_of" if exercise else "check", language, **values), columns())
     if result.message is not None:
         reason = render(result.message, language)
         lines += [f"  {text}" for text in folded(reason, columns() - 2)]
     prints = block(result.prints).splitlines() if result.prints else []
     left = room - len(lines) - (min(_PRINTS, len(prints)) + 1 if prints else 0)
-    frames = result.frames[-max(1, min(_FRAMES, left)) :]
-    for frame in frames:
+    for frame in _ends(result.frames, max(2, min(_FRAMES, left))):
         lines.append(f"    {line(frame.file)}:{frame.line}  {line(frame.text)}")
     if prints:
         lines.append("  " + label("prints", language) + ":")
         shown = cut(prints, max(1, min(_PRINTS, room - len(lines))))
         lines += [f"    {text}" for text in shown]
     return lines
+
+
+def _ends(frames: tuple[Frame, ...], most: int) -> tuple[Frame, ...]:
+    """Where the student's code was entered, and the innermost lines: ``most`` at most."""
+    return frames if len(frames) <= most else (frames[0], *frames[1 - most :])
 
 
 def _total(rows: Sequence[ScoreRow], hidden: int | None, language: str) -> list[str]:

@@ -418,9 +418,25 @@ class ScoreRow:
         return short(self.exercise.id)
 
     @property
+    def first(self) -> tuple[Check, CheckResult]:
+        """The first check that failed; where none did, the first that was missed."""
+        return next((one for one in self.missed if one[1].outcome in BAD), self.missed[0])
+
+    @property
     def reason(self) -> Message | None:
-        """Why the first check that was missed did not pass; None where that needs no words."""
-        return self.missed[0][1].message if self.missed and self.kind != "not_started" else None
+        """Why the first check was missed; None where that needs no words."""
+        return self.first[1].message if self.missed and self.kind != "not_started" else None
+
+
+def root_of(row: ScoreRow, record: ClassRecord) -> tuple[Check, CheckResult]:
+    """The first check that was missed, or the one that it waits for, if that was not asked for."""
+    check, result = row.missed[0]
+    if result.outcome is Outcome.SKIPPED:
+        results = {one.check: one for one in record.hand_ins[0].results}
+        for need in (one for one in record.lab.checks if one.name in check.needs):
+            if results[need.name].outcome in BAD:
+                return need, results[need.name]
+    return check, result
 
 
 def short(exercise: str) -> str:

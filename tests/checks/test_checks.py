@@ -22,7 +22,7 @@ from autograder.checks.expect import (
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.reference.compare import difference
+from autograder.reference.compare import LIMITS, difference
 from autograder.sandbox.links import StudentError
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.student import Result, Student
@@ -61,6 +61,26 @@ def test_of_a_single_number_no_place_is_told() -> None:
 def test_of_zeros_no_relative_error_is_told() -> None:
     assert failure(expect_close, NUMBERS, np.zeros_like(NUMBERS)) == "check.mismatch_zeros"
     assert failure(expect_close, np.array(1.5), np.array(0.0)) == "check.mismatch_number"
+
+
+def test_of_whole_numbers_it_is_counted_how_many_differ() -> None:
+    assert failure(expect_close, np.arange(4), np.arange(1, 5)) == "check.mismatch_whole"
+
+
+def test_the_first_place_that_is_well_off_is_told() -> None:
+    want = np.zeros((2, 4)) + 1
+    got = want + np.array([[0, 0.01, 0.6, 0], [0, 0, 1, 0]])
+    assert difference(got, want).place == (0, 2)
+    assert difference(want, want).place == (0, 0)
+
+
+def test_a_narrow_dtype_that_was_asked_for_is_not_what_is_wrong() -> None:
+    """Whoever compares by the limits of a dtype has asked for it."""
+    got = Tensor("bfloat16", (2,), bytes((0, 64, 0, 64)))
+    for limit, key in ((None, "check.dtype"), (LIMITS["bfloat16"], "check.mismatch")):
+        with pytest.raises(CheckFailed) as found:
+            expect_close(got, Tensor.of(np.ones(2)), CASE, limit=limit)
+        assert found.value.message.key == key
 
 
 def test_where_minus_infinity_is_right_nothing_else_is() -> None:

@@ -78,7 +78,7 @@ def test_a_wrong_answer_is_one_sentence_in_both_languages(folder: Folder) -> Non
     result.assert_outcomes(failed=1)
     text = "\n".join(result.outlines)
     assert "should equal the reference" in text and "与参考结果不同" in text
-    assert "at [2] expected 6, got 9" in text
+    assert "at [1] expected 4, got 6" in text
     for ours in ("expect_close", "Traceback", "checks.py:", "CheckFailed("):
         assert ours not in text
 

@@ -6,19 +6,25 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autograder.course import labfile, suggestions
 from autograder.course.records import (
+    Certainty,
     CheckResult,
     ClassRecord,
+    Finding,
     Frame,
     HandIn,
     Isolation,
+    Lab,
     Message,
+    Misconception,
     Outcome,
+    Text,
 )
 from autograder.report import scoreboard, terminal
 from autograder.report.escape import folded, width
@@ -39,11 +45,11 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "_encodes", lambda text: True)
 
 
-def record(results: dict[str, CheckResult]) -> ClassRecord:
+def record(results: dict[str, CheckResult], lab: Lab = LAB) -> ClassRecord:
     """A hand-in that passes whatever is not among ``results``."""
-    passed = (CheckResult(name, Outcome.PASSED) for name in NAMES)
+    passed = (CheckResult(check.name, Outcome.PASSED) for check in lab.checks)
     found = tuple(results.get(one.check, one) for one in passed)
-    return ClassRecord(LAB, Isolation("strong", (), "fork"), {}, (HandIn("you", found),))
+    return ClassRecord(lab, Isolation("strong", (), "fork"), {}, (HandIn("you", found),))
 
 
 def failed(*names: str, message: Message = WRONG, **more: object) -> dict[str, CheckResult]:
@@ -58,7 +64,7 @@ def shown(results: dict[str, CheckResult], *, only: tuple[str, ...] = NAMES, **m
     return scoreboard.scoreboard(record(results), only, "en", **more)[0]  # type: ignore[arg-type]
 
 
-def test_half_a_lab_takes_fewer_than_25_lines_whatever_was_printed() -> None:
+def test_half_a_lab_is_seen_at_once_whatever_was_printed() -> None:
     frames = tuple(Frame("attention.py", n, "f", "x = y") for n in range(8))
     prints = "\n".join(f"print {n}" for n in range(30))
     results = failed(*of("repeat_kv"), frames=frames, prints=prints)
@@ -67,9 +73,10 @@ def test_half_a_lab_takes_fewer_than_25_lines_whatever_was_printed() -> None:
     for name in of("weight_bytes", "kv_cache_bytes"):
         results[name] = CheckResult(name, Outcome.NOT_STARTED, todo)
     text = shown(results, hidden=31)
-    assert len(text.splitlines()) < 25
-    # What was cut is not the place, the last print or the way on.
-    assert "attention.py:7  x = y" in text and "print 29" in text
+    assert len(text.splitlines()) <= scoreboard.LINES
+    # What was cut is neither end of the calls, nor the last print or the way on.
+    assert "attention.py:0  x = y" in text and "attention.py:7  x = y" in text
+    assert "print 29" in text
     assert f"next: {suggestions.command('test')} --lab 2 -k repeat_kv" in text
     assert all(width(line) <= 80 for line in text.splitlines() if "autograder" not in line)
 
@@ -115,6 +122,45 @@ def test_a_check_that_fails_underneath_is_told_instead_of_its_consequence() -> N
     waits = CheckResult("test_mlp_parity", Outcome.SKIPPED, Message("check.needs", {"check": "x"}))
     results = {"test_mlp_parity": waits} | failed("test_mlp_loads", message=UNREAD)
     assert "attention.py cannot be read" in shown(results, only=("test_mlp_parity",))
+
+
+def test_what_fails_elsewhere_is_said_to_be_there_and_is_gone_to() -> None:
+    lab = labfile.load(labfile.find_lab("6"))
+    check, need = next(
+        (one, other) for one in lab.checks for other in lab.checks
+        if other.name in one.needs and other.exercise != one.exercise
+    )  # fmt: skip
+    waits = CheckResult(check.name, Outcome.SKIPPED, Message("check.needs", {"check": "x"}))
+    results = {check.name: waits} | failed(need.name)
+    text = scoreboard.scoreboard(record(results, lab), (check.name,), "en")[0]
+    exercise = need.exercise.split(".")[1]
+    assert f"” of {exercise}\n" in text and f"-k {exercise}\n" in text
+
+
+def test_a_row_that_failed_says_what_failed_and_not_what_was_not_tried() -> None:
+    first, second, *_ = of("attention")
+    waits = CheckResult(first, Outcome.SKIPPED, Message("check.needs", {"check": "xyz"}))
+    text = shown(failed(*of("repeat_kv")) | {first: waits} | failed(second, message=UNREAD))
+    (row,) = (line for line in text.splitlines() if " attention " in line)
+    assert "cannot be read" in row and "xyz" not in text
+
+
+def test_a_mistake_that_is_known_makes_one_curious_about_its_hint() -> None:
+    results = failed("test_rotate_half_runs")
+    known = Misconception("x", "g", *(Text("a", "a") for _ in range(4)))
+    finding = Finding(("lab2.rotate_half",), Certainty.NAMED, (known,))
+    (hand_in,) = record(results).hand_ins
+    one = replace(record(results), hand_ins=(replace(hand_in, findings=(finding,)),))
+    assert "known mistake" in scoreboard.scoreboard(one, NAMES, "en")[0]
+    assert "known mistake" not in shown(results)
+
+
+def test_what_has_no_todo_is_not_said_to_have_one() -> None:
+    results = {n: CheckResult(n, Outcome.NOT_STARTED) for n in of("repeat_kv")}
+    options = {"only": tuple(results)}
+    assert "no TODO marks" in " ".join(shown(results, **options).split())
+    text = shown(results, **options, todos={"lab2.repeat_kv": "attention.py:3"})
+    assert "Nothing is written yet" in text
 
 
 def test_after_the_last_exercise_the_whole_lab_comes_and_then_the_next_lab() -> None:
@@ -191,6 +237,8 @@ def test_lines_are_broken_by_columns_not_by_letters() -> None:
     assert "".join(lines).replace(" ", "") == chinese.replace(" ", "")
     assert not any(re.match(r"[，。）：]", line) for line in lines)
     assert folded("a bb ccc", 4) == ["a bb", "ccc"]
+    # Nobody would see the space at the end of a line.
+    assert folded("it is ' yes' here", 8) == ["it is", "' yes'", "here"]
 
 
 # ------------------------------------------------------------------------------ all labs
