@@ -236,12 +236,11 @@ def expect_keys(
     value = result.value
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing or not isinstance(value, dict):
-        listed, absent = ", ".join(keys), ", ".join(missing)
-        want = Text(f"a dict with {listed}", f"含有 {listed} 的 dict")
+        listed = ", ".join(keys)
         if not isinstance(value, dict):
+            want = Text(f"a dict with {listed}", f"含有 {listed} 的 dict")
             raise reject(result, want, case, what)
-        got = _words(Text(f"a dict without {absent}", f"缺少 {absent} 的 dict"))
-        raise _fail("type", case, what, got=got, want=_words(want))
+        raise _fail("lacks", case, what, want=listed, missing=", ".join(missing))
     return dict(value)
 
 

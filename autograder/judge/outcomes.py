@@ -13,7 +13,7 @@ from typing import Any
 from autograder.course.labfile import GRADER
 from autograder.course.records import CheckResult, Lab, Message, Outcome, Text
 from autograder.reference.cases import Case
-from autograder.sandbox.links import MAX_PRINTS, StudentError, WorkerLost
+from autograder.sandbox.links import MAX_PRINTS, MAX_TEXT, StudentError, WorkerLost
 from autograder.sandbox.ranks import MOST_COLLECTIVES, OutOfStep, RankLost
 
 # What a student reads when the ranks of a hand-in do not find together.
@@ -98,7 +98,9 @@ def raised(
 
 
 def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) -> Message:
-    words: dict[str, Any] = {"case": case.words, "text": error.text, "type": error.type}
+    # What reaches us at its full length was cut off on its way.
+    text = error.text if len(error.text) < MAX_TEXT else error.text[:-1] + "…"
+    words: dict[str, Any] = {"case": case.words, "text": text, "type": error.type}
     if isinstance(error, OutOfStep):
         return out_of_step(error, case)
     absent = _ABSENT.match(f"{error.type}: {error.text}")

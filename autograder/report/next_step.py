@@ -98,9 +98,8 @@ def next_lines(
         if place and row.kind != "failed":
             lines.insert(0, _say("todo", language, place=place))
         if row.kind == "failed":
-            found = finding_of(record, row)
-            known = "stuck_known" if found and found.misconceptions else "stuck"
-            lines.append(_say(known, language, command=command_of(lab, "hint", name)))
+            stuck = _stuck(finding_of(record, row))
+            lines.append(_say(stuck, language, command=command_of(lab, "hint", name)))
         return lines
     done = nothing_left(record, rows, language)
     if len(rows) < len(ids):
@@ -114,6 +113,14 @@ def next_lines(
         lines.append(_say("talk", language, command=command_of(lab, "chat")))
     lines.append(_say("hand_in", language, command=submit_command(lab)))
     return [*lines, _next(command_of(following, "test"), language)]
+
+
+def _stuck(finding: Finding | None) -> str:
+    """The key of what makes one curious about the hint."""
+    if finding and finding.misconceptions:
+        return "stuck_known"
+    steps = {"diagnosis.agrees", "diagnosis.differs_at_once"}
+    return "stuck_step" if finding and steps & {one.key for one in finding.known} else "stuck"
 
 
 def finding_of(record: ClassRecord, row: ScoreRow) -> Finding | None:

@@ -18,7 +18,7 @@ from autograder.course.messages import render
 from autograder.course.records import CheckResult, Message, Outcome, Text
 from autograder.judge import outcomes
 from autograder.reference.cases import Case
-from autograder.sandbox.links import WorkerLost
+from autograder.sandbox.links import StudentError, WorkerLost
 from autograder.sandbox.student import Other, Result, Student
 from autograder.wire.messages import MAX_NUMEL, Tensor
 from autograder.worker import values
@@ -107,6 +107,13 @@ def test_a_lost_worker_is_named_in_both_languages(error: WorkerLost) -> None:
     message = outcomes.lost(error, CASE).message
     assert message is not None
     expect_whole(message)
+
+
+def test_a_long_error_of_a_student_shows_that_it_was_cut() -> None:
+    for text, shown in (("x" * 399, "x" * 399), ("x" * 5000, "x" * 399 + "…")):
+        error = StudentError({"type": "ValueError", "text": text})
+        message = outcomes.raised(error, CASE, file="a.py", exercise="e", given=()).message
+        assert message is not None and message.values["text"] == shown
 
 
 def expect_whole(message: Message) -> None:
