@@ -203,7 +203,8 @@ def moment(text: str) -> datetime | None:
 # name_participant_assignsubmission_plugin``, as a folder (before 4.1 with ``_`` at its end) or in
 # front of each file. nbgrader's exchange: ``student+assignment+time[+random]``. Blackboard:
 # ``assignment_user_attempt_time_file``, and a receipt, ``….txt``. Chinese classes: ``学号_姓名_…``
-# in either order, maybe behind the class: ``计科2101_张三_学号``. By hand: ``name_date_time_file``.
+# in either order, maybe behind the class: ``计科2101_张三_学号``, or with the lab before or between
+# them: ``实验2_学号_姓名``. By hand: ``name_date_time_file``.
 
 MAX_NAME_CHARACTERS = 255  # longer names can only be an archive's; no course system makes them
 # The names that nbgrader's zipcollect has, and `attempt`.
@@ -245,6 +246,15 @@ _CHINESE = re.compile(
     re.DOTALL,
 )
 
+# The lab, where it stands by itself.
+_LAB = re.compile(
+    r"(?:^|(?<=[ _\-+.＿－—]))[【\[(（]?(?:第[一二三四五六七八九十\d]{1,3}次)?"
+    r"(?:lab|hw|homework|assignment|实验|實驗|大?作业)(?:报告|代码)?"
+    r"[ _-]?[一二三四五六七八九十\d]{0,3}"
+    r"(?:[】\])）]|(?=[ _\-+.＿－—]|$))",
+    re.IGNORECASE,
+)
+
 CLASS_DIGITS = 6  # the number of a class has at most so many, most numbers of students more
 _WORD = re.compile(r"(?<![\u3400-\u9fff])(?=[\u3400-\u9fff])|(?<![A-Za-z\d])(?=[A-Za-z\d])")
 _NAMED = re.compile(
@@ -279,7 +289,7 @@ def parse(name: str) -> Download | None:
     """Return what ``name`` tells by the rules of the course systems above, or None."""
     if len(name) > MAX_NAME_CHARACTERS:
         return None
-    ways = (_canvas, _moodle, _nbgrader, _blackboard, _chinese)
+    ways = (_canvas, _moodle, _nbgrader, _blackboard, _chinese, _titled)
     return next((told for way in ways if (told := way(name)) is not None), None)
 
 
@@ -391,6 +401,14 @@ def _chinese(name: str) -> Download | None:
     student = Student(person, who)
     file = match["file"] or ("" if match.end() == len(name) else name)
     return replace(told, instead=Download(person, ("chinese", person, who), student, file))
+
+
+def _titled(name: str) -> Download | None:
+    """Without the lab: only a number of many digits, which is no date, is surely a student's."""
+    rest = _LAB.sub("", name, count=1).strip(" _-+.＿－—")
+    told = _chinese(rest) if rest != name else None
+    number = told.student.id if told else ""
+    return told if sum(map(str.isdigit, number)) > CLASS_DIGITS and not iso(number) else None
 
 
 def _numbered(match: re.Match[str]) -> Download:

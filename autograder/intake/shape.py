@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from autograder.course.records import Lab, Message
 from autograder.intake.choose import FolderRank, standing
-from autograder.intake.class_folder import ClassFolder
+from autograder.intake.class_folder import ClassFolder, InArchive
 from autograder.intake.names import CLASS_DIGITS, is_meant, readable, some
-from autograder.intake.tree import METADATA, PACKED, Found, Kind
+from autograder.intake.tree import METADATA, PACKED, Found, Kind, RefusedError
 from autograder.intake.whose import download, downloads
 
 WRAPPERS = 8  # folders around the class that are gone into
@@ -154,12 +154,27 @@ def _digits(one: Found) -> int:
 def sections(place: ClassFolder, one: Found, lab: Lab) -> bool:
     """Say whether what goes as one student's may be a section: by its name, or as a class is."""
     if one.kind is not Kind.FOLDER:
-        return _SECTION.fullmatch(PACKED.sub("", readable(one.name))) is not None
+        called = _SECTION.fullmatch(PACKED.sub("", readable(one.name))) is not None
+        return called or (_digits(one) in range(2, CLASS_DIGITS + 1) and _packs_several(place, one))
     inner = listed(place, one)
     if any(it.name in lab.files for it in inner):
         return False
     whole = [*working(place, inner, lab), *packed(inner)]
     return sum(not _is_copy(it, lab) for it in whole) > 1
+
+
+def _packs_several(place: ClassFolder, one: Found) -> bool:
+    """Say whether a zip on disk has folders or archives with the numbers of several students."""
+    if not place.on_disk or not one.name.lower().endswith(".zip"):
+        return False  # others are read from end to end to list them
+    try:
+        inside = InArchive(place.root / one.path)
+    except RefusedError:
+        return False
+    children = inside.children("")
+    while len(children) == 1 and folders_in(children):
+        children = inside.children(children[0].path)
+    return sum(_digits(it) > CLASS_DIGITS for it in children[:_ENOUGH]) > 1
 
 
 def _is_copy(one: Found, lab: Lab) -> bool:

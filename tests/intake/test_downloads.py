@@ -64,6 +64,11 @@ from tests.archives import (
         ),
         ("Team A_assignsubmission_file_", "Team A", Student("Team A", "Team A"), "", None),
         ("2024001_张伟_lab2", "2024001_张伟", Student("2024001", "张伟"), "lab2", None),
+        ("实验二_2024001_张伟", "2024001_张伟", Student("2024001", "张伟"), "", None),
+        ("【实验2】2024001张伟", "2024001_张伟", Student("2024001", "张伟"), "", None),
+        ("2024001_第二次作业_张伟", "2024001_张伟", Student("2024001", "张伟"), "", None),
+        ("lab2_张伟_2024001_v2", "2024001_张伟", Student("2024001", "张伟"), "v2", None),
+        ("实验2_计科2101_2024001_张伟", "2024001_张伟", Student("2024001", "张伟"), "", None),
         ("张伟-2024001", "2024001_张伟", Student("2024001", "张伟"), "", None),
         ("PB2024001+欧阳娜娜", "PB2024001_欧阳娜娜", Student("PB2024001", "欧阳娜娜"), "", None),
         (
@@ -86,7 +91,8 @@ def test_names_that_are_understood(
 
 @pytest.mark.parametrize(
     "name",
-    ["alice", "attention.py", "lab2_张伟", "作业_2024001", "实验二_2024001_张伟",
+    ["alice", "attention.py", "lab2_张伟", "作业_2024001", "实验二_2101_张伟", "实验2_计科2101",
+     "实验2_20241128_张伟", "实验2_计科2101_20241128",
      "2024_05_06_a.txt", "li_wei_2", "a+b", "readme_1.txt", ""],
 )  # fmt: skip
 def test_names_that_tell_nothing(name: str) -> None:

@@ -59,6 +59,15 @@ def test_what_may_be_a_section_is_said(tmp_path: Path) -> None:
             assert f"several: {shown}" in render(remark, "en") and render(remark, "zh")
 
 
+def test_a_zip_with_the_number_of_a_class_may_be_one(tmp_path: Path) -> None:
+    people = {**under("2023010001_张三"), **under("2023010002_李四")}
+    files = {"计科2101.zip": zipped(people), "计科2102.zip": zipped(under("x") | people)}
+    (remark,) = survey(laid(tmp_path / "classes", files), LAB).remarks
+    assert keys([remark]) == ["sections"] and "计科2101.zip" in render(remark, "zh")
+    ours = {"张三2101.zip": ZIP, "李四2102.zip": zipped(under("2023010002_李四/lab2"))}
+    assert survey(laid(tmp_path / "ours", ours), LAB).remarks == ()
+
+
 def test_copies_of_one_student_are_no_section(tmp_path: Path) -> None:
     files = {
         "al/lab2.zip": ZIP,
