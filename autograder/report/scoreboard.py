@@ -100,12 +100,14 @@ class _Told:
         self._seen: set[str] = set()
 
     def row(self, row: ScoreRow) -> list[str]:
-        """The line of an exercise, or two where it waits for something that has a long name."""
+        """The line of an exercise, or up to three where it waits for what has a long name."""
         earned, worth = row.points
         head = f"{coloured(row.kind)} {earned:>3}/{worth:<3} {row.name:<{_NAME}} "
         title = line(row.exercise.title.in_(self._language))
         if row.reason is None:
             return [head + title]
+        if earned and row.kind == "other":
+            title = _say("part", self._language, title=title, count=worth - earned)
         reason = line(render(row.reason, self._language))
         if reason in self._seen:
             return [head + title + _say("same", self._language)]
@@ -118,7 +120,7 @@ class _Told:
         if len(texts) > 2 and row.kind == "failed":  # what holds in right code is shorter
             holds = line(row.first[0].title.in_(self._language))
             texts = folded(f"{title}{colon}“{holds}”", room)
-        if len(texts) > 2:
+        if len(texts) > 3 or (len(texts) > 2 and row.kind == "failed"):
             texts = [texts[0], fitted(" ".join(texts[1:]), room).rstrip()]
         return [head + texts[0], *(" " * _INDENT + text for text in texts[1:])]
 
