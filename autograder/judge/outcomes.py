@@ -116,7 +116,9 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
         if error.shapes:
             name, got, want = error.shapes[0]
             values = {"name": name, "got": got, "want": want, "case": case.words}
-            return Message("check.weights_shape", values)
+            sizes = [sorted(re.findall(r"\d+", shape)) for shape in (got, want)]
+            key = "weights_order" if sizes[0] == sizes[1] else "weights_shape"
+            return Message(f"check.{key}", values)
         if not error.lacking and not error.extra:
             return Message("check.exception", words)
         lists = {"lacking": ", ".join(error.lacking), "extra": ", ".join(error.extra)}

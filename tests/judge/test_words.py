@@ -116,6 +116,15 @@ def test_a_long_error_of_a_student_shows_that_it_was_cut() -> None:
         assert message is not None and message.values["text"] == shown
 
 
+@pytest.mark.parametrize(
+    ("got", "key"), [("[16, 7]", "weights_order"), ("[7, 7]", "weights_shape")]
+)
+def test_sizes_in_another_order_are_told_as_such(got: str, key: str) -> None:
+    told = {"stage": "weights", "type": "RuntimeError", "shapes": [["proj.weight", got, "[7, 16]"]]}
+    message = outcomes.raised(StudentError(told), CASE, file="a.py", exercise="e", given=()).message
+    assert message is not None and message.key == f"check.{key}"
+
+
 def expect_whole(message: Message) -> None:
     chinese = NAMES.sub("", render(message, "zh"))
     assert not re.search(r"[A-Za-z]{2,}", chinese), chinese
