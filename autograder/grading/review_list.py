@@ -23,8 +23,9 @@ _TO_CHOOSE = (*_OPEN_NOTES, "intake.attempt_undecided")
 # Remarks on the source that may mean that somebody's work was not graded.
 _SERIOUS = tuple(
     f"intake.{key}"
-    for key in ("stray_sources", "stray_people", "metadata_unread", "one_student", "sections")
-)
+    for key in ("stray_sources", "stray_people", "same_number", "metadata_unread", "one_student",
+                "sections")
+)  # fmt: skip
 
 
 def marked(hand_in: HandIn) -> HandIn:

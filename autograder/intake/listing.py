@@ -111,6 +111,8 @@ def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
             remarks.append(Message("intake.stray_people", _listed(alone)))
         if others:
             remarks.append(Message("intake.strays", _listed(others)))
+        if numbers := _of_two_names(hand_ins):
+            remarks.append(Message("intake.same_number", _listed(numbers)))
     if place is not None and len(hand_ins) == 1 and not hand_ins[0].known:
         remarks += doubts(place, lab)
     if not hand_ins:
@@ -198,6 +200,16 @@ def _is_all_of(name: str, known: Collection[str]) -> bool:
     # `名单2024.xlsx` is nobody's.
     digits = sum(map(str.isdigit, told.student.id))
     return told.student.id not in known and digits > CLASS_DIGITS
+
+
+def _of_two_names(hand_ins: Sequence[HandInPlace]) -> list[str]:
+    """The numbers of students that stand beside more than one name, with the names."""
+    names: dict[str, dict[str, None]] = {}
+    for student in (student for one in hand_ins for student in one.students):
+        number = student.id.removesuffix(f"_{student.name}")  # the layout has told them apart so
+        if student.name and sum(map(str.isdigit, number)) > CLASS_DIGITS:
+            names.setdefault(number, {})[student.name] = None
+    return [f"{number} ({' / '.join(its)})" for number, its in names.items() if len(its) > 1]
 
 
 def _alone(piece: Piece) -> bool:

@@ -68,6 +68,16 @@ def test_a_zip_with_the_number_of_a_class_may_be_one(tmp_path: Path) -> None:
     assert survey(laid(tmp_path / "ours", ours), LAB).remarks == ()
 
 
+def test_a_number_with_two_names_is_said(tmp_path: Path) -> None:
+    files = {"2023010001_张三.zip": ZIP, "2023010001_张叁.zip": ZIP, "2023010002_李四.zip": ZIP}
+    for source in every_way(tmp_path / "two", files):
+        (remark,) = survey(source, LAB).remarks
+        assert "2023010001 (张三 / 张叁)" in render(remark, "zh")
+    again = {"2023010001_张三.zip": ZIP, "2023010001_张三_2.zip": ZIP, **under("2101_李四"),
+             **under("2101_王五")}  # fmt: skip
+    assert survey(laid(tmp_path / "again", again), LAB).remarks == ()
+
+
 def test_copies_of_one_student_are_no_section(tmp_path: Path) -> None:
     files = {
         "al/lab2.zip": ZIP,
