@@ -81,7 +81,7 @@ def test_flash_parity(student: Student, case: Case) -> None:
 
 @cases("flash_offset")
 def test_flash_offset(student: Student, case: Case) -> None:
-    """With more keys than queries, the last query sees all keys, whatever earlier calls had.
+    """With more keys than queries, the last query sees all, whatever the lengths before.
 
     键比查询多时，最后一个查询能看到全部键，与之前的调用无关。
     """
@@ -91,7 +91,7 @@ def test_flash_offset(student: Student, case: Case) -> None:
 
 @cases("flash_last_query")
 def test_flash_decode(student: Student, case: Case) -> None:
-    """A single query sees all keys, as in decoding; so does the last of two, of thousands of keys.
+    """A single query sees all keys, as in decoding; so does the last of two, over thousands.
 
     单个查询能看到全部键，如解码时那样；有两个查询、数千个键时，最后一个也一样。
     """
@@ -176,7 +176,7 @@ def test_flash_key_heads(student: Student, case: Case) -> None:
 
 @cases("flash_large", "flash_low")
 def test_flash_large(student: Student, case: Case) -> None:
-    """Scores of hundreds, above zero or below, do no harm.
+    """Scores in the hundreds, positive or negative, do no harm.
 
     数百大小的分数，无论正负，都不会出错。
     """

@@ -47,7 +47,7 @@ def test_loss_runs(student: Student, case: Case) -> None:
         对单层，与 Hugging Face 一致。
 
     test_loss_layers: loss_layers
-        Several layers are averaged together, not one by one.
+        The tokens of all layers are averaged together, not layer by layer.
         多层的 token 合在一起取平均，而不是逐层计算。
 
     test_loss_masked: loss_masked loss_masked_alone

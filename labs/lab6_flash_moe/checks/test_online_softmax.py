@@ -54,7 +54,7 @@ def _parts(value: Any, case: Case) -> tuple[Tensor, Tensor]:
         低于最大值的块以目前的最大值为基准。
 
     test_online_large: scores_large scores_low
-        Scores of hundreds, above zero or below, do no harm.
+        Scores in the hundreds, positive or negative, do no harm.
         数百大小的分数，无论正负，都不会出错。
     """)
 def _expect_log(student: Student, case: Case) -> None:
@@ -120,7 +120,7 @@ def test_online_hidden(student: Student, case: Case) -> None:
 
 @cases("scores_bfloat16")
 def test_online_bfloat16(student: Student, case: Case) -> None:
-    """Blocks in bfloat16 are summed up in float32, which comes of float64, too.
+    """Blocks in bfloat16 are summed in float32; those in float64 give float32, too.
 
     bfloat16 的块用 float32 累加；float64 的块也返回 float32。
     """
@@ -133,7 +133,7 @@ def test_online_bfloat16(student: Student, case: Case) -> None:
 
 @cases("scores_blocks", "scores_hidden")
 def test_online_pure(student: Student, case: Case) -> None:
-    """It leaves blocks, which need not be contiguous, and earlier results alone; calls repeat.
+    """Blocks (contiguous or not) and earlier results stay as they are; calls repeat.
 
     不修改传入的块（不必是连续存储的）与之前的结果，相同的调用得到相同的结果。
     """
