@@ -356,11 +356,15 @@ def _part(values: NDArray[Any], part: tuple[Any, ...], case: Case, what: Text) -
         raise _fail("shape", case, what, got=str(list(values.shape)), want=want) from None
 
 
-def expect_unchanged(after: Any, before: Tensor, case: Case, what: Text) -> None:
-    """An argument after the call: bit for bit what it was before."""
-    tensor = expect_tensor(after, case, what)
-    same = tensor.dtype == before.dtype and tensor.shape == before.shape
-    if not same or bytes(tensor.data) != bytes(before.data):
+def expect_unchanged(after: Any, before: Any, case: Case, what: Text) -> None:
+    """An argument after the call: what it was before, a tensor bit for bit."""
+    if isinstance(before, Tensor):
+        tensor = expect_tensor(after, case, what)
+        same = tensor.dtype == before.dtype and tensor.shape == before.shape
+        same = same and bytes(tensor.data) == bytes(before.data)
+    else:
+        same = (after.value if isinstance(after, Result) else after) == before
+    if not same:
         raise _fail("input_changed", case, what)
 
 

@@ -31,9 +31,10 @@ _MARKDOWN = re.compile(
 _CODE = re.compile(r"(`[^`]+`)")
 _PROSE = re.compile(r"[\\`*<>&\[\]|~$]|(?<!\w)_|_(?!\w)")
 # Where a line may be broken: after spaces, and after a wide sign unless a stop follows it; but not
-# where a quoted text begins with spaces, which nobody would see at the end of a line.
+# where a quoted text, or a line in it, begins with spaces: nobody would see them at the end of a
+# line.
 _PIECES = re.compile(
-    r"[(\[b]*['\"]\s+[^\s\u2e80-\u9fff]+\s*|"
+    r"(?:[(\[b]*['\"]|[^\s\u2e80-\u9fff]*\\n)\s+[^\s\u2e80-\u9fff]+\s*|"
     r"[^\s\u2e80-\u9fff]*[\u2e80-\u9fff][\u3000-\u303f\uff00-\uffef]*\s*|[^\s\u2e80-\u9fff]+\s*|\s+"
 )
 # Two signs of one word or number, and what there is of a word at the end of a text.

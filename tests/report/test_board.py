@@ -239,6 +239,7 @@ def test_lines_are_broken_by_columns_not_by_letters() -> None:
     assert folded("a bb ccc", 4) == ["a bb", "ccc"]
     # Nobody would see the space at the end of a line.
     assert folded("it is ' yes' here", 8) == ["it is", "' yes'", "here"]
+    assert folded(r"it is 'so\n yes' here", 12) == ["it is", r"'so\n yes'", "here"]
 
 
 # ------------------------------------------------------------------------------ all labs

@@ -80,7 +80,7 @@ def expect_alike(narrow: Result, wide: Result, case: Case, what: Text = OUTPUT) 
     dtype = case["dtype"]
     expect_dtype(narrow, dtype, case, what)
     why = Text(
-        f"{dtype} has to give what your code gives in float32, but for rounding.",
+        f"{dtype} has to give what your code gives in float32, except for rounding.",
         f"除舍入误差外，{dtype} 的结果应与你的代码在 float32 下的结果相同。",
     )
     expect_same(narrow, wide, case, why, what, limit=LIMITS[dtype].tensor)

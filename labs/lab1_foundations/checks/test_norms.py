@@ -110,7 +110,7 @@ def _expect_eps(student: Student, case: Case) -> None:
     unsaid = student.new(name, case["size"], weights=case.weights)(case["x"])
     said = student.new(name, case["size"], eps=DEFAULT_EPS[name], weights=case.weights)(case["x"])
     why = Text(
-        "nine times the eps has to show with inputs this small.",
+        "with inputs this small, an eps nine times as large has to change the result.",
         "输入这么小时，eps 变为九倍应当有影响。",
     )
     expect_unlike(more, before, case, why)
@@ -204,7 +204,7 @@ def test_layer_norm_offset(student: Student, case: Case) -> None:
     before = module(case["x"])
     after = module(Tensor.of(case["x"].array + np.float32(300)))
     why = Text(
-        "300 added to every feature is taken off with the mean.",
+        "subtracting the mean removes 300 that is added to every feature.",
         "每个特征加 300，会随均值一起减去。",
     )
     expect_same(after, before, case, why, limit=1e-3)

@@ -68,13 +68,13 @@ def test_embedding_padding(student: Student, case: Case) -> None:
     ):
         want = [0 if row == zeros else dim for row in range(rows)]
         numbers = Text(
-            f"the counts, row by row, of numbers other than 0 in a new table {en} padding_idx",
+            f"the numbers other than 0 in each row of a new table {en} padding_idx",
             f"新建的表（{zh} padding_idx）中各行非零数的个数",
         )
         expect_list(expect_tensor(counts, case).array.tolist(), want, case, numbers)
     what = Text(
-        "the standard deviation of another new table, [400, 25], to one decimal place,",
-        "另一个新建的表 [400, 25] 的标准差（保留一位小数）",
+        "the standard deviation of a new table [400, 25], to one decimal place,",
+        "新建的表 [400, 25] 的标准差（保留一位小数）",
     )
     expect_close(spread, Tensor.of(np.float32(1)), case, what, limit=Limit(0.05, 0.05))
     what = Text("the gradient of the table, of the sum of what comes out,", "输出之和对表的梯度")

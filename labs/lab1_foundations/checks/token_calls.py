@@ -18,6 +18,7 @@ from autograder.sandbox.student import Handle, Result, Student
 A_LIST = Text("a list", "list")
 A_TEXT = Text("a text (str)", "文本（str）")
 MAX_TEXT = 400  # characters that come back of a text
+BEFORE = 10  # of them that are shown before the first one that differs
 _NOTHING = object()
 
 
@@ -54,7 +55,8 @@ def expect_text(value: Any, want: str, case: Case, what: Text = OUTPUT) -> None:
         raise reject(got, A_TEXT, case, what)
     want = want[:MAX_TEXT]
     if got != want:
-        at = next(n for n, (a, b) in enumerate(zip_longest(got, want)) if a != b)
+        first = next(n for n, (a, b) in enumerate(zip_longest(got, want)) if a != b)
+        at = max(0, first - BEFORE)
         here = Text(
             f"{what.en}, from character {at} on,", f"{what.zh}从第 {at} 个字符起（从 0 数起）"
         )
