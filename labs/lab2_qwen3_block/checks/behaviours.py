@@ -134,11 +134,12 @@ def behaves_deaf_to_positions(student: Student, case: Case) -> bool:
     """The answer is the same whatever the positions are, and not the right one."""
 
     def same() -> None:
-        attention = attention_of(student, case)
+        # New modules: one that keeps the tables of its first call does not ignore positions.
+        one, other, third = (attention_of(student, case) for _ in range(3))
         stretched = Tensor.of(case["positions"].array * 3 + 1)
-        first = attention(case["x"], position_ids=case["positions"])
-        expect_same(attention(case["x"], position_ids=stretched), first, case, WHY)
-        expect_same(attention(case["x"]), first, case, WHY)
+        first = one(case["x"], position_ids=case["positions"])
+        expect_same(other(case["x"], position_ids=stretched), first, case, WHY)
+        expect_same(third(case["x"]), first, case, WHY)
 
     settings = {**case.config, "rope_theta": 50.0}
 
@@ -193,28 +194,32 @@ def behaves_by_positions(student: Student, case: Case) -> bool:
 @behaviour("kept_from_first_call", ATTENTION)
 @cases("attention_core")
 def behaves_as_at_first(student: Student, case: Case) -> bool:
-    """Each number of tokens is served by a new module, and not after the other number."""
+    """Each number of tokens is served by a new module, and not after the other number or after
+    as many tokens at other positions.
+    """
     whole, short = case["x"], Tensor.of(case["x"].array[:, :5])
+    elsewhere = {"position_ids": Tensor.of(np.arange(whole.shape[1]) * 3 + 1)}
 
     def alone() -> None:
         expect_shape(attention_of(student, case)(short), short.shape, case)
 
-    def after(first: Tensor, second: Tensor) -> bool:
+    def after(first: Tensor, second: Tensor, **where: Tensor) -> bool:
         def same() -> None:
             attention, other = attention_of(student, case), attention_of(student, case)
-            attention(first)
+            attention(first, **where)
             expect_same(attention(second), other(second), case, WHY)
 
         return works(student, same)
 
     served = _attends(student, case) and works(student, alone)
-    return served and not (after(short, whole) and after(whole, short))
+    kept = not (after(short, whole) and after(whole, short))
+    return served and (kept or not after(whole, whole, **elsewhere))
 
 
 @behaviour("kept_from_first_call", TABLES)
 @cases("tables_far")
 def behaves_as_for_first_positions(student: Student, case: Case) -> bool:
-    """Far positions are served by a new module, and not after near ones."""
+    """Far positions are served by a new module, and not after near ones, fewer or as many."""
 
     def after(*near_by: int) -> bool:
         def right() -> None:
@@ -227,7 +232,7 @@ def behaves_as_for_first_positions(student: Student, case: Case) -> bool:
 
         return works(student, right)
 
-    return after() and not after(3)
+    return after() and not (after(3) and after(case["positions"].shape[0]))
 
 
 @behaviour("given_mask_taken_as_boolean", ATTENTION)

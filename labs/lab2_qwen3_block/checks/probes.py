@@ -62,9 +62,9 @@ def probe_shift(student: Student, case: Case) -> None:
 @probe(ATTENTION)
 @cases("attention_core")
 def probe_permutation(student: Student, case: Case) -> None:
-    """without a mask, when tokens swap places, so do their outputs
+    """with a mask of zeros, when tokens swap places, so do their outputs
 
-    不加掩码时，token 交换位置，输出也随之交换
+    掩码全为零时，token 交换位置，输出也随之交换
     """
     tokens = case["x"].shape[1]
     order = np.random.default_rng(0).permutation(tokens)

@@ -51,12 +51,12 @@ def test_attention_loads(student: Student, case: Case) -> None:
         单个 token 只关注自己：先 v_proj，再 o_proj。
 
     test_attention_average: attention_uniform
-        With keys of zero every token averages itself and all tokens before it.
-        键全为零时，每个 token 对自己及之前的所有 token 取平均。
+        With keys of zero every token averages the values, as v_proj gives them, up to its own.
+        键全为零时，每个 token 得到的是 v_proj 给出的值（不做任何改动）从开头到自身的平均。
 
     test_attention_given_mask: attention_given_mask attention_mask_square attention_mask_heads
-        A given mask alone decides who sees whom, also as [T, T] or per head.
-        给定掩码时，由它单独决定谁能看到谁；掩码可以是 [T, T]，也可以每个头不同。
+        A given mask is added, and alone decides who sees whom, also as [T, T] or per head.
+        给定的掩码是加上去的，并由它单独决定谁能看到谁；可以是 [T, T]，也可以每个头不同。
 
     test_attention_value_heads: attention_token_heads
         Each query head gets the values of its own kv head.
@@ -75,10 +75,11 @@ def test_attention_future(student: Student, case: Case) -> None:
     attention, why = (
         attention_of(student, case),
         Text(
-            "it sees the future: the mask is missing, inverted or off by one, or tokens were mixed "
-            "(softmax over the wrong axis, a view before the transpose).",
-            "它看到了未来：掩码缺失、取反或错位一个，或者 token 被混在一起（softmax 的轴不对，"
-            "或在 transpose 之前 view）。",
+            "it sees the future. Either the mask is missing, inverted, off by one, multiplied "
+            "or too mild, or tokens were mixed: softmax over the wrong axis, or heads split or "
+            "joined without the transpose.",
+            "它看到了未来。要么掩码缺失、取反、错位一个、被乘上去，或填充值不够小，要么 token "
+            "被混在一起：softmax 的轴不对，或者拆分、合并注意力头时没有 transpose。",
         ),
     )
     before, tokens = attention(case["x"]), case["x"].shape[1]
@@ -87,7 +88,10 @@ def test_attention_future(student: Student, case: Case) -> None:
         for first in (1, tokens - 1)
     }
     for first, after in changed.items():
-        what = Text(f"the output before token {first}", f"token {first} 之前的输出")
+        what = Text(
+            f"the output before token {first}, with the tokens from there on changed,",
+            f"改变 token {first} 及之后的 token，其之前的输出",
+        )
         early = (slice(None), slice(0, first))
         expect_same(after, before, case, why, what, part=early)
 
@@ -103,38 +107,48 @@ def test_attention_key_heads(student: Student, case: Case) -> None:
     expect_parity(student, case, what=what, part=(slice(None), slice(-1, None), heads))
 
 
-def _expect_scale_free(student: Student, case: Case, name: str) -> None:
-    weight = Tensor.of(case.weights[name].array * np.float32(7))
+def _expect_normed(student: Student, case: Case, name: str) -> None:
+    """The size of a projection is normed away; the weight of its norm is not."""
+    projection, norm = f"{name}_proj.weight", f"{name}_norm.weight"
+    weight = Tensor.of(case.weights[projection].array * np.float32(7))
     before = attention_of(student, case)(case["x"])
-    after = attention_of(student, case, **{name.replace(".", "__"): weight})(case["x"])
+    after = attention_of(student, case, **{projection.replace(".", "__"): weight})(case["x"])
+    other = changed_at(case.weights[norm], (slice(None, None, 2),))
+    turned = attention_of(student, case, **{norm.replace(".", "__"): other})(case["x"])
     why = Text(
-        f"{name} times 7 is normed away by the QK-norm.", f"{name} 乘以 7 会被 QK-norm 抵消。"
+        f"{projection} times 7 is normed away by the QK-norm.",
+        f"{projection} 乘以 7 会被 QK-norm 抵消。",
     )
     expect_same(after, before, case, why, limit=1e-4)
+    own = Text(
+        f"{norm} holds other numbers now; q and k each have a norm of their own.",
+        f"{norm} 换成了别的数值；q 与 k 各有自己的归一化。",
+    )
+    expect_unlike(turned, before, case, own)
 
 
 @cases("attention_core")
 def test_attention_q_norm(student: Student, case: Case) -> None:
-    """The size of q does not matter, since q is normed per head.
+    """The size of q does not matter, since q is normed per head; the weight of q_norm does.
 
-    q 的大小无关紧要，因为 q 按头做了归一化。
+    q 的大小无关紧要，因为 q 按头做了归一化；q_norm 的权重则有影响。
     """
-    _expect_scale_free(student, case, "q_proj.weight")
+    _expect_normed(student, case, "q")
 
 
 @cases("attention_core")
 def test_attention_k_norm(student: Student, case: Case) -> None:
-    """The size of k does not matter, since k is normed per head.
+    """The size of k does not matter, since k is normed per head; the weight of k_norm does.
 
-    k 的大小无关紧要，因为 k 按头做了归一化。
+    k 的大小无关紧要，因为 k 按头做了归一化；k_norm 的权重则有影响。
     """
-    _expect_scale_free(student, case, "k_proj.weight")
+    _expect_normed(student, case, "k")
 
 
 @checks("""
     test_attention_norm_weights: attention_unrotated
-        With all positions 0, norms, scale and softmax give the right numbers.
-        所有位置为 0 时，归一化、缩放与 softmax 的数值正确。
+        With all positions 0 the scores are right: the norms, one division by sqrt(d), softmax.
+        所有位置为 0 时分数正确：归一化、除以一次 sqrt(d)、softmax。
 
     test_attention_rotation: attention_rotated
         With norm weights of one, the rotation gives the right numbers.
@@ -177,7 +191,10 @@ def test_attention_shift(student: Student, case: Case) -> None:
     stretched = attention(case["x"], position_ids=wider)
     distant = attention(case["x"], position_ids=far)
     expect_same(shifted, before, case, RELATIVE, limit=1e-4)
-    wide = Text("twice the distances turn q and k further.", "距离加倍后 q 与 k 转得更多。")
+    wide = Text(
+        "twice the distances between the given positions turn q and k further.",
+        "给定的位置之间距离加倍后，q 与 k 转得更多。",
+    )
     expect_unlike(stretched, before, case, wide)
     # float32 holds angles of 40,000 rad to 2e-3.
     what = Text(f"the output with all positions {FAR:,} later", f"所有位置都增加 {FAR:,} 时的输出")

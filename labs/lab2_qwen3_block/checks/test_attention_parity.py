@@ -27,7 +27,7 @@ from labs.lab2_qwen3_block.checks.attention_calls import (
     expect_parity,
 )
 
-INPUT = Text("the input x", "输入 x")
+INPUT = Text("hidden_states", "hidden_states")
 GROWN = Text("the output for more tokens than before", "token 比之前多时的输出")
 SHRUNK = Text("the output for fewer tokens than before", "token 比之前少时的输出")
 LATER = Text(
@@ -97,16 +97,16 @@ def _expect_narrow(result: Result, case: Case) -> None:
 
 @cases("attention_bfloat16")
 def test_attention_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out.
+    """bfloat16 in, bfloat16 out, also at positions that bfloat16 cannot hold.
 
-    输入 bfloat16，输出 bfloat16。
+    输入 bfloat16，输出 bfloat16；位置是 bfloat16 无法精确表示的数时也一样。
     """
     _expect_narrow(attention_of(student, case)(case["x"], **arguments_of(case)), case)
 
 
 @cases("attention_float16")
 def test_attention_float16(student: Student, case: Case) -> None:
-    """float16 with inputs of 300 neither crashes nor overflows, mask given or not.
+    """In float16, inputs of 300 cause neither a crash nor an overflow, with or without a mask.
 
     float16 且输入达 300 时，无论是否给定掩码，都既不崩溃也不溢出。
     """

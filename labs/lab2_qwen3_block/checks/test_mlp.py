@@ -22,7 +22,7 @@ from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Student
 from autograder.wire.messages import Tensor
 
-INPUT = Text("the input x", "输入 x")
+INPUT = Text("x", "x")
 KEYS = ("embedding", "attention", "mlp", "norm", "lm_head", "total")
 
 
@@ -87,11 +87,12 @@ def test_mlp_up_is_linear(student: Student, case: Case) -> None:
     plain = _mlp(student, case)(case["x"])
     whole = expect_shape(plain, case["y"].shape, case)
     why = Text(
-        "up_proj times -3 is the output times -3; the activation belongs to gate_proj.",
-        "up_proj 乘以 -3 时输出应乘以 -3；激活函数属于 gate_proj。",
+        "it has to be -3 times the output; the activation belongs to gate_proj.",
+        "它应为原输出的 -3 倍；激活函数属于 gate_proj。",
     )
+    what = Text("the output with up_proj times -3", "up_proj 乘以 -3 后的输出")
     # As float64: integers that a student returns may have no room for the product.
-    expect_same(tripled, Tensor.of(whole.array.astype(np.float64) * -3), case, why)
+    expect_same(tripled, Tensor.of(whole.array.astype(np.float64) * -3), case, why, what)
 
 
 @cases("mlp_bfloat16")
@@ -139,7 +140,7 @@ def _expect_counts(student: Student, case: Case, keys: tuple[str, ...]) -> None:
     for model, result in zip(models, results, strict=True):
         counts = expect_keys(result, KEYS, case)
         for key in keys:
-            what = Text(f'"{key}" of {model["name"]}', f"{model['name']} 的 “{key}”")
+            what = Text(f'"{key}" ({model["name"]})', f"“{key}”（{model['name']}）")
             expect_value(counts[key], model["counts"][key], case, what)
 
 
@@ -222,10 +223,18 @@ def _expect_bytes(student: Student, case: Case, *, cache: bool) -> None:
                 result = student.call("mlp.kv_cache_bytes", given, dtype=dtype, **sizes)
             else:
                 result = student.call("mlp.weight_bytes", given, dtype)
-            size_of = f"{model['name']}"
-            if cache:
-                size_of += f", {model['batch']} x {model['tokens']} tokens"
-            what = Text(f"{dtype} ({size_of})", f"{dtype}（{size_of}）")
+            name, tokens = model["name"], f"{model['batch']} x {model['tokens']} tokens"
+            what = (
+                Text(
+                    f"the cache in {dtype} ({name}, {tokens})",
+                    f"{dtype} 的缓存（{name}，{tokens}）",
+                )
+                if cache
+                else Text(
+                    f'"total" of count_parameters times the bytes of {dtype} ({name})',
+                    f"count_parameters 的 “total” 乘以 {dtype} 的字节数（{name}）",
+                )
+            )
             expected.append((result, size, what))
     for result, size, what in expected:
         expect_value(result, size, case, what)

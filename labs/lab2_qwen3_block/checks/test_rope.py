@@ -27,8 +27,11 @@ from autograder.wire.messages import Tensor
 COS, SIN = Text("cos", "cos"), Text("sin", "sin")
 Q, K = Text("the rotated q", "旋转后的 q"), Text("the rotated k", "旋转后的 k")
 SCORES = Text("q' k'^T after the rotation", "旋转后的 q' k'^T")
-NORMS = Text("the length of the rotated vectors", "旋转后向量的长度")
-INPUT = Text("the input x", "输入 x")
+LENGTHS = (
+    Text("the length of each vector of the rotated q", "旋转后的 q 中每个向量的长度"),
+    Text("the length of each vector of the rotated k", "旋转后的 k 中每个向量的长度"),
+)
+INPUT = Text("x", "x")
 RELATIVE = Text(
     "a rotation makes scores depend on the distance of two positions only.",
     "旋转使分数只取决于两个位置之间的距离。",
@@ -74,12 +77,12 @@ def _tables(student: Student, case: Case) -> tuple[object, object]:
 
 @checks("""
     test_rotary_values: tables
-        The tables hold the right angles.
-        表中的角度正确。
+        The tables are right: the angle of pair i is position times theta ** (-2i / head_dim).
+        表的数值正确：第 i 对的角度等于位置乘以 theta ** (-2i / head_dim)。
 
     test_rotary_theta: tables_theta
-        theta and head_dim come from the config.
-        theta 与 head_dim 取自配置。
+        The tables are right for another theta and head_dim in the config, too.
+        配置中的 theta 与 head_dim 换成别的值，表同样正确。
 
     test_rotary_batched: tables_batched
         Positions may be [B, T]; the tables are then [B, T, head_dim].
@@ -120,13 +123,14 @@ def test_rotary_halves(student: Student, case: Case) -> None:
     表的前后两半相同：第 i 对是 (i, i + head_dim/2)。
     """
     why = Text(
-        "its second half has to equal its first: pair i owns the features i and i + d/2.",
-        "后一半应与前一半相同：第 i 对对应特征 i 与 i + d/2。",
+        "the two have to be equal, since pair i owns the features i and i + d/2.",
+        "两半应当相同：第 i 对对应特征 i 与 i + d/2。",
     )
     for table, name in zip(_tables(student, case), (COS, SIN), strict=True):
         array = expect_shape(table, case["cos"].shape, case, name).array
         first, second = (Tensor.of(half) for half in np.split(array, 2, axis=-1))
-        expect_same(first, second, case, why, name)
+        what = Text(f"the second half of {name.en}, like the first,", f"{name.zh} 的后一半")
+        expect_same(second, first, case, why, what)
 
 
 @cases("tables_far", "tables_farthest")
@@ -136,10 +140,16 @@ def test_rotary_far(student: Student, case: Case) -> None:
     位置很大时仍保持精度（角度用 float32 计算），先算过小的位置也一样。
     """
     rotary = student.new("attention.RotaryEmbedding", config(case.config))
-    first = Tensor.of(np.arange(3))  # a table made for these alone is too short
+    # A table made for these alone is too short; one kept for as many is that of others.
+    first = Tensor.of(np.arange(case["positions"].shape[0]))
     before, after = rotary(first), rotary(case["positions"])
-    expect_items(before, 2, case)
+    first_cos, _ = expect_items(before, 2, case)
     cos, sin = expect_items(after, 2, case)
+    others = Text(
+        "the same module, called with as many small positions before, gives their tables again.",
+        "同一模块此前以同样多的小位置调用过，这里又返回了当时的表。",
+    )
+    expect_unlike(cos, first_cos, case, others, COS)
     # float32 is good to 2e-4 at 4,000 rad and 2e-3 at 40,000, and its frequencies, made in one
     # way or another, to as much; bfloat16 angles are off by whole turns.
     limit = Limit(*case["limits"])
@@ -193,9 +203,9 @@ def test_apply_rotary_runs(student: Student, case: Case) -> None:
 
 @cases("rotation")
 def test_apply_rotary_scores(student: Student, case: Case) -> None:
-    """q'k'^T is right for every pair of positions.
+    """The rotated q and k give the right q'k'^T for every pair of positions.
 
-    对任意两个位置，q'k'^T 均正确。
+    旋转后的 q 与 k 对任意两个位置都给出正确的 q'k'^T。
     """
     expect_close(_scores(_rotated(_turn(student, case), case)), case["scores"], case, SCORES)
 
@@ -207,12 +217,13 @@ def test_apply_rotary_norms(student: Student, case: Case) -> None:
     旋转不改变任何向量的长度。
     """
     why = Text("rotating a pair keeps its length.", "旋转一对特征不改变其长度。")
-    for rotated, name in zip(_rotated(_turn(student, case), case), ("q", "k"), strict=True):
+    both = _rotated(_turn(student, case), case)
+    for rotated, name, what in zip(both, ("q", "k"), LENGTHS, strict=True):
         before, after = (
             Tensor.of(np.linalg.norm(t.array.astype(np.float64), axis=-1))
             for t in (case[name], rotated)
         )
-        expect_same(after, before, case, why, NORMS)
+        expect_same(after, before, case, why, what)
 
 
 @cases("rotation")

@@ -24,7 +24,7 @@ PUBLISHED = {
 
 
 def _model(name: str, config: Qwen3Config, tokens: int, batch: int) -> dict[str, Any]:
-    """One model with everything that is to be worked out for it."""
+    """One model with everything that is to be worked out for it, under a name of one word."""
     counts = oracle.count_parameters(config)
     kv_width = config.num_key_value_heads * config.head_dim
     cached = 2 * config.num_hidden_layers * kv_width * tokens * batch
@@ -59,23 +59,30 @@ def _odd_model(draw: Draw, tied: bool) -> dict[str, Any]:
         vocab_size=draw.integer(90, 130), num_hidden_layers=draw.integer(3, 5),
         intermediate_size=draw.integer(60, 99), tie_word_embeddings=tied,
     )  # fmt: skip
-    name = (
-        f"layers {config.num_hidden_layers}, hidden {hidden}, heads {heads}/{kv_heads} of "
-        f"{head_dim}, intermediate {config.intermediate_size}, vocab {config.vocab_size}, "
-        f"{'tied' if tied else 'untied'}"
-    )
+    name = "tied" if tied else "untied"
     return _model(name, config, draw.integer(7, 30), draw.integer(2, 5))
+
+
+def _about(model: dict[str, Any]) -> str:
+    """The sizes of a model, in the words of its config."""
+    c = model["config"]
+    return (
+        f"{model['name']}: layers {c['num_hidden_layers']}, hidden {c['hidden_size']}, heads "
+        f"{c['num_attention_heads']}/{c['num_key_value_heads']} of {c['head_dim']}, "
+        f"intermediate {c['intermediate_size']}, vocab {c['vocab_size']}"
+    )
 
 
 @recipe()
 def accounting(draw: Draw) -> Draft:
     """An odd little model in which no two terms are equal."""
     model = _odd_model(draw, tied=draw.integer(0, 1) == 1)
-    return draft(Text("a small model", "一个小模型"), models=[model])
+    return draft(Text(_about(model), _about(model)), models=[model])
 
 
 @recipe()
 def accounting_twin(draw: Draw) -> Draft:
     """A tied and an untied model."""
     models = [_odd_model(draw, tied=True), _odd_model(draw, tied=False)]
-    return draft(Text("two small models", "两个小模型"), models=models)
+    about = "; ".join(map(_about, models)), "；".join(map(_about, models))
+    return draft(Text(*about), models=models)

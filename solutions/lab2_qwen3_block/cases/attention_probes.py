@@ -83,24 +83,32 @@ def attention_large_logits(draw: Draw) -> Draft:
     return drafted(draw, config, tokens, batch, about, weights=weights)
 
 
-def _narrow(draw: Draw, dtype: torch.dtype, scale: float, en: str, zh: str) -> Draft:
+def _narrow(draw: Draw, dtype: torch.dtype, scale: float, lowest: int, en: str, zh: str) -> Draft:
+    """Positions from beyond the whole numbers that the dtype knows, one after the other.
+
+    Frequencies that `.to(dtype)` rounds stay within the limits, since distances are short.
+    """
     config, tokens, batch = sizes(draw)
     weights = {n: w.to(dtype) for n, w in attention_weights(draw, config).items()}
     x = draw.normal(batch, tokens, config.hidden_size, scale=scale).to(dtype)
     causal = torch.full((tokens, tokens), torch.finfo(dtype).min).triu(1)[None, None]
-    about = about_sizes(config, tokens, batch, en, zh)
+    first = lowest + draw.integer(0, 99)
+    about = about_sizes(
+        config, tokens, batch, f"{en}, positions from {first}: ", f"{zh}，位置从 {first} 起："
+    )
     return drafted(
         draw, config, tokens, batch, about, weights=weights, x=x, mask=causal,
-        positions=torch.arange(tokens), dtype=str(dtype).removeprefix("torch."),
+        positions=torch.arange(tokens) + first, dtype=str(dtype).removeprefix("torch."),
     )  # fmt: skip
 
 
 @recipe()
 def attention_bfloat16(draw: Draw) -> Draft:
-    return _narrow(draw, torch.bfloat16, 1.0, "bfloat16: ", "bfloat16：")
+    return _narrow(draw, torch.bfloat16, 1.0, 301, "bfloat16", "bfloat16")
 
 
 @recipe()
 def attention_float16(draw: Draw) -> Draft:
     """Inputs of 300: their squares overflow float16 unless the norm widens first."""
-    return _narrow(draw, torch.float16, 300.0, "float16, inputs x 300: ", "float16，输入乘以 300：")
+    en, zh = "float16, inputs x 300", "float16，输入乘以 300"
+    return _narrow(draw, torch.float16, 300.0, 2051, en, zh)

@@ -91,8 +91,10 @@ def rotation(draw: Draw) -> Draft:
     rows = torch.stack([positions + 3 * row for row in range(batch)])
     row_cos, row_sin = (t.float() for t in oracle.rope_tables(rows, head_dim, 1e6))
     about = Text(
-        f"q [{batch}, {heads}, {tokens}, {head_dim}], k [{batch}, {kv_heads}, …]",
-        f"q [{batch}, {heads}, {tokens}, {head_dim}]，k [{batch}, {kv_heads}, …]",
+        f"q [{batch}, {heads}, {tokens}, {head_dim}], k [{batch}, {kv_heads}, {tokens}, "
+        f"{head_dim}], tables [{tokens}, {head_dim}] or [{batch}, {tokens}, {head_dim}]",
+        f"q [{batch}, {heads}, {tokens}, {head_dim}]，k [{batch}, {kv_heads}, {tokens}, "
+        f"{head_dim}]，表 [{tokens}, {head_dim}] 或 [{batch}, {tokens}, {head_dim}]",
     )
     return draft(
         about,

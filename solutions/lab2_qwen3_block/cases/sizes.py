@@ -15,7 +15,7 @@ NARROWEST = torch.finfo(torch.float32).min
 
 # hidden, heads, kv heads, head_dim, tokens, batch
 SIZES = (
-    (44, 6, 2, 16, 11, 4),
+    (44, 6, 2, 16, 11, 5),
     (56, 8, 2, 10, 13, 3),
     (36, 10, 2, 12, 7, 5),
     (60, 12, 3, 8, 13, 5),
