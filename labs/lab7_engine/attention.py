@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 3cca910b7f91): fill in the TODOs.
+# Generated from the course's sources (stub 1dffb37538d4): fill in the TODOs.
 """Lab 7, part 1: keys and values in blocks, block tables, and attention that reads through them.
 
 Fill in every TODO. Tokens of all sequences lie side by side, ``[tokens, heads, head_dim]``, as in
@@ -171,7 +171,7 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tens
     Args:
         x: ``[tokens, heads, head_dim]``.
         positions: ``[tokens]``; at position ``p`` the angle of pair ``j`` is
-            ``p * theta ** (-2j / head_dim)``.
+            ``p * theta ** (-2j / head_dim)``, in float32 whatever the dtype of ``x``.
         theta: base of the frequencies.
 
     Returns:

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 90b988673b1f): fill in the TODOs.
+# Generated from the course's sources (stub 7a7f8ed762bc): fill in the TODOs.
 """Lab 7, part 2: weights in eight and in four bits, which are made wide again block by block.
 
 Fill in every TODO. A *code* is a small whole number that stands for a weight; a *scale* is the
@@ -90,7 +90,7 @@ def quantize_groups(
 
     Args:
         weight: ``[out, in]`` of any floating dtype; all arithmetic is in float32.
-        group_size: an even number that divides ``in``.
+        group_size: an even number that divides ``in``; odd ones are never asked for.
 
     Returns:
         ``(packed uint8 [out, in // 2], scales float32 [out, in // group_size], zeros uint8
@@ -139,7 +139,8 @@ class GroupQuantizedLinear(nn.Module):
         """Make the three buffers; their values are loaded later. See :class:`QuantizedLinear`.
 
         Raises:
-            ValueError: ``group_size`` does not divide ``in_features``; the text names it.
+            ValueError: ``group_size`` does not divide ``in_features``; the text names
+                ``group_size``.
         """
         super().__init__()
         # TODO lab7.group_linear: A linear layer on four bits

@@ -240,7 +240,7 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, theta: float) -> torch.Tens
     Args:
         x: ``[tokens, heads, head_dim]``.
         positions: ``[tokens]``; at position ``p`` the angle of pair ``j`` is
-            ``p * theta ** (-2j / head_dim)``.
+            ``p * theta ** (-2j / head_dim)``, in float32 whatever the dtype of ``x``.
         theta: base of the frequencies.
 
     Returns:

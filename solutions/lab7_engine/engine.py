@@ -70,8 +70,8 @@ class PrefixCache:
         """Find the blocks that hold the beginning of ``tokens`` already.
 
         Goes from block to block as far as they are known. At least one token is left over, since
-        somebody has to compute the scores of the next one: a text that ends with a full block
-        does without its last block.
+        somebody has to compute the scores of the next one: if a text ends with a full block, that
+        last block is not returned.
 
         Args:
             tokens: ids of a whole text, at least one; signed 64-bit integers. Different
@@ -133,7 +133,7 @@ class PrefixCache:
         # END SOLUTION
 
     def release(self, blocks: Sequence[int]) -> None:
-        """Take one owner from each of ``blocks``, a text's blocks in order, none twice.
+        """Take one owner from each of ``blocks``, a text's blocks in order; nobody names one twice.
 
         A known block without owners can be found until it is taken anew. Of blocks that lose
         their last owner in one call, later ones are taken first: without the beginning of a text
@@ -164,7 +164,7 @@ class Scheduler:
     first in this order is *older*.
 
     Attributes:
-        waiting: requests that own no blocks, in any form that has a length.
+        waiting: requests that own no blocks, in any container that has a ``len``.
         running: requests that own blocks, likewise.
     """
 
@@ -194,9 +194,9 @@ class Scheduler:
         """Put a request in line, at first or between two steps, perhaps long before its arrival.
 
         Raises:
-            ValueError: it has no prompt or asks for no token, or its tokens would never fit: all
-                of them but the last new one, which is not computed, into all blocks of the cache.
-                It is not in line then.
+            ValueError: it has no prompt or asks for no token, or it could never fit: its tokens,
+                except for the last new one, which is never computed, need more blocks than the
+                cache has. It is not in line then.
         """
         # BEGIN SOLUTION lab7.scheduler
         most = len(request.prompt) + request.max_new_tokens - 1
@@ -247,15 +247,14 @@ class Scheduler:
         1. Each request that runs and lacks nothing but its newest token gets it computed, the
            oldest first. Where that token needs a block and none is available, the youngest of all
            that run goes back to the line: it gives its blocks back and keeps its text, generated
-           tokens included, which is computed again later. It may be the very one that needs the
-           block.
-        2. Others that run get as many of their tokens computed as the budget leaves, the oldest
-           first.
+           tokens included, which is computed again later. It may be the one that needs the block.
+        2. Others that run get as many tokens computed as the remaining budget allows, oldest first.
         3. Then, unless somebody went back in this step, those in line that have arrived
            (``arrival <= now``) come in, the oldest first, while budget is left and fewer than
-           ``max_running`` run. What the cache finds of the text is not computed; blocks for the
-           rest of it are allocated at once, all of them, and as many tokens are computed as the
-           budget leaves. If there are too few blocks, nobody comes in, younger ones neither.
+           ``max_running`` run. What the cache finds of the text is not computed and takes
+           nothing of the budget; blocks for the rest of it are allocated at once, and as many
+           tokens computed as the remaining budget allows. If there are too few blocks for a
+           request, neither it nor anybody behind it comes in.
 
         Returns:
             A batch with at most ``token_budget`` tokens, of each request in one work at most.
@@ -293,10 +292,10 @@ class Scheduler:
         # END SOLUTION
 
     def update(self, sampled: Mapping[int, int], stopped: Collection[int] = ()) -> list[int]:
-        """Take note that the last batch was computed.
+        """Take note that the last batch was computed; not called for one that holds no work.
 
-        Every block that became full, with prompt or new tokens, is made known to the cache. Who
-        has all new tokens, or has stopped, is finished and gives its blocks back.
+        Every block that became full, with prompt or new tokens, is made known to the cache (found
+        ones are already). Who has all new tokens, or has stopped, is finished: its blocks go back.
 
         Args:
             sampled: the next token of every work with ``sample``, by request id.
@@ -390,8 +389,9 @@ class Engine:
     def stream(self, requests: Iterable[Request]) -> Iterator[tuple[int, str]]:
         """Serve requests, and pass their text on while it grows.
 
-        All are added to the scheduler first. Then, step by step, ``now`` counted from 0: batches
-        that hold no work are not computed, and time goes on; others are one call of the model.
+        All are added to the scheduler first. Then, step by step, ``now`` counted from 0: for a
+        batch that holds no work, neither the model nor ``update`` is called, and time goes on;
+        any other is one call of the model, then one of ``update``, and then text is passed on.
         For every work with ``sample``, :func:`labs.given.serving.sample` chooses the next token
         from the scores of the work's last one, with the temperature and a generator of the
         request's own, which begins at its seed. It ends when nobody waits or runs.
@@ -429,7 +429,7 @@ class Engine:
         # END SOLUTION
 
     def generate(self, requests: Iterable[Request]) -> dict[int, str]:
-        """Serve requests to their end; gives the text of each by its id."""
+        """Serve requests to their end; gives the text of each, also an empty one, by its id."""
         # BEGIN SOLUTION lab7.engine
         requests = list(requests)
         texts = {request.id: "" for request in requests}

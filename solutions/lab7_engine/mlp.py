@@ -105,7 +105,7 @@ def quantize_groups(
 
     Args:
         weight: ``[out, in]`` of any floating dtype; all arithmetic is in float32.
-        group_size: an even number that divides ``in``.
+        group_size: an even number that divides ``in``; odd ones are never asked for.
 
     Returns:
         ``(packed uint8 [out, in // 2], scales float32 [out, in // group_size], zeros uint8
@@ -169,7 +169,8 @@ class GroupQuantizedLinear(nn.Module):
         """Make the three buffers; their values are loaded later. See :class:`QuantizedLinear`.
 
         Raises:
-            ValueError: ``group_size`` does not divide ``in_features``; the text names it.
+            ValueError: ``group_size`` does not divide ``in_features``; the text names
+                ``group_size``.
         """
         super().__init__()
         # BEGIN SOLUTION lab7.group_linear
