@@ -29,7 +29,7 @@ class Request:
         prompt: token ids.
         max_new_tokens: how many tokens to make at most.
         arrival: the step from which on it may be served.
-        stop: texts, each of which ends the generated text.
+        stop: texts, none of them empty, each of which ends the generated text.
         temperature: 0 for the likeliest token, else what logits are divided by.
         seed: of the request's own generator.
     """
@@ -146,11 +146,16 @@ class TextModel:
 
 
 class PagedModel:
-    """The same table behind blocks: tokens are written there, and read back by block tables."""
+    """The same table behind blocks: tokens are written there, and read back by block tables.
+
+    ``calls`` lists for every call how many tokens it was given, ``inputs`` for each of its
+    sequences tokens, positions, block table and length of the context.
+    """
 
     def __init__(self, table: torch.Tensor, num_blocks: int, block_size: int) -> None:
         """``table``: ``[rows, vocab]``."""
         self.table, self.block_size, self.calls = table, block_size, list[int]()
+        self.inputs: list[list[list[Any]]] = []
         self.slots = [[-1] * block_size for _ in range(num_blocks)]
 
     def __call__(
@@ -188,6 +193,8 @@ class PagedModel:
                 f"{len(ends) - 1} sequences, {len(tables)} block tables and {len(lengths)} "
                 "context_lens do not fit"
             )
+        parts = zip(ends, ends[1:], tables, lengths, strict=False)
+        self.inputs.append([[ids[a:b], places[a:b], row, length] for a, b, row, length in parts])
         for row, table in enumerate(tables):  # all tokens are written before any is read
             for at in range(ends[row], ends[row + 1]):
                 self._block(table, places[at])[places[at] % self.block_size] = ids[at]
@@ -302,7 +309,10 @@ class ScriptedScheduler:
             return Batch(tuple(Work(r, s, tuple(t), tuple(b), e) for r, s, t, b, e in works))
         self._idle += 1
         if self._idle > 60 or not self._script:
-            raise RuntimeError(f"step({now}): no batch stands here")
+            raise RuntimeError(
+                f"step({now}) was called {self.times.count(int(now))} times, and no work stands "
+                "there: now counts steps without work, too"
+            )
         return Batch()
 
     def update(self, sampled: Mapping[int, int], stopped: Collection[int] = ()) -> list[int]:
@@ -455,9 +465,9 @@ def texts(engine: Any, requests: Sequence[Sequence[Any]]) -> dict[str, str]:
 
 
 def told(scheduler: ScriptedScheduler, model: PagedModel) -> dict[str, Any]:
-    """What a scripted scheduler heard from the engine, and how many tokens each call had."""
+    """What a scripted scheduler heard from the engine, and what the model was given."""
     heard = {"added": scheduler.added, "times": scheduler.times, "told": scheduler.told}
-    return {**heard, "calls": model.calls}
+    return {**heard, "calls": model.calls, "inputs": model.inputs}
 
 
 def each(

@@ -346,8 +346,7 @@ class _Text:
         # BEGIN SOLUTION lab7.engine
         end = len(self.text)
         if not finished:
-            places = range(self.shown, end)
-            stops = self.request.stop
+            stops, places = self.request.stop, range(self.shown, end)
             held = (at for at in places if any(s.startswith(self.text[at:]) for s in stops))
             end = next(held, end)
         piece, self.shown = self.text[self.shown : end], end

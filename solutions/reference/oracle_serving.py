@@ -5,7 +5,7 @@ Written apart from the solution: one dict per request, everything looked up anew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +34,12 @@ def schedule(
     block_size: int,
     budget: int,
     max_running: int,
+    found: Mapping[int, int] | None = None,
 ) -> list[Step]:
-    """All steps up to the last text's end, without any prefix being found."""
+    """All steps up to the last text's end; ``found`` are tokens that a cache holds, by request.
+
+    What it does not list is computed whole; where it lists any, nobody may have to go back.
+    """
     age = {r.id: (r.arrival, place) for place, r in enumerate(requests)}
     by_id = {r.id: r for r in requests}
     text = {r.id: list(r.prompt) for r in requests}
@@ -78,9 +82,10 @@ def schedule(
             full = left == 0 or len(done) == max_running or wanted > len(free)
             if this.preempted or full or by_id[number].arrival > this.now:
                 break
-            table[number], done[number] = [free.pop() for _ in range(wanted)], 0
+            table[number] = [free.pop() for _ in range(wanted)]
+            done[number] = (found or {}).get(number, 0)
             line.discard(number)
-            count = min(left, len(text[number]))
+            count = min(left, len(text[number]) - done[number])
             work(number, count)
             left -= count
         for number, _, tokens, _, last in this.works:

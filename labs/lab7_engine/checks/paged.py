@@ -16,7 +16,7 @@ from autograder.sandbox.student import Dtype, Handle, Named, Other, Result, Stud
 from autograder.wire.messages import Tensor
 
 AVAILABLE = Text("available", "available")
-BLOCKS = Text("the block numbers", "块的编号")
+BLOCKS = Text("the block numbers", "块编号")
 LENGTH = Text("length", "length")
 
 
@@ -75,9 +75,10 @@ def append(student: Student, table: Handle, case: Case, first: int, end: int) ->
 def numbers_of(result: Result, count: int, case: Case, what: Text = BLOCKS) -> list[int]:
     """Block numbers that a call or an attribute gave: so many, all different, of the pool."""
     value = result.value
-    want = Text(f"a list of {count} block numbers", f"含 {count} 个块编号的 list")
-    if not isinstance(value, (list, tuple)) or len(value) != count:
-        raise reject(value, want, case, what)
+    if not isinstance(value, (list, tuple)):
+        listed = Text(f"a list of {count} block numbers", f"含 {count} 个块编号的 list")
+        raise reject(value, listed, case, what)
+    expect_value(len(value), count, case, Text(f"the count of {what.en}", f"{what.zh}的个数"))
     most = case["size"][0] if "size" in case.values else case["blocks"]
     if not all(type(number) is int and 0 <= number < most for number in value):
         within = Text(f"whole numbers from 0 to {most - 1}", f"0 到 {most - 1} 的整数")

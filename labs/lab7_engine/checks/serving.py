@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from autograder.checks.expect import (
+    CheckFailed,
     expect_dtype,
     expect_keys,
     expect_number,
@@ -27,13 +28,21 @@ from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Literal, Other, Result, Student
 
 GIVEN = "labs.given.serving"
+EMPTY = Text("", "")
 _KEYS = ("works", "tokens", "tables", "ends", "fills", "filled", "steps", "available")
+_FIELDS = ("what", "got", "want")
 _LISTED = 14  # requests that a message lists
 
 
+NOTHING = Text("nothing", "空")
+
+
 def refuse(got: object, want: Text, case: Case, what: Text) -> NoReturn:
-    """Fail with a value in words."""
-    raise reject(Other(str(got)), want, case, what)
+    """Fail with a value in words, of both languages where they differ."""
+    if not isinstance(got, Text):
+        raise reject(Other(str(got)), want, case, what)
+    words = ({"en": text.en, "zh": text.zh} for text in (what, got, want))
+    raise CheckFailed("check.type", case=case.words, **dict(zip(_FIELDS, words, strict=True)))
 
 
 def plain_cache(student: Student, case: Case, known: Any = ()) -> Handle:
@@ -154,16 +163,24 @@ def driven(student: Student, case: Case, cache: Handle | None = None, *, late: b
     return run
 
 
-def _words(works: list[tuple[int, int, int]]) -> str:
-    parts = [f"{i}: {start}…{start + count - 1}" for i, start, count in sorted(works)]
-    return ", ".join(parts) or "–"
+Planned = tuple[int, int, int]  # request, first position, tokens
+
+
+def _words(works: list[Planned], why: Text = EMPTY) -> Text:
+    parts = [
+        f"{i}: {start}" + (f"…{start + count - 1}" if count > 1 else "")
+        for i, start, count in sorted(works)
+    ]
+    listed = Text(", ".join(parts), ", ".join(parts)) if parts else NOTHING
+    return Text(f"{listed.en}{why.en}", f"{listed.zh}{why.zh}")
 
 
 def expect_trace(run: Run) -> None:
     """In every step the same tokens of the same requests as the reference."""
     case = run.case
-    want: dict[int, list[tuple[int, int, int]]] = {}
-    for step, i, start, count, _ in expect_tensor(case["works"], case).array.tolist():
+    want: dict[int, list[Planned]] = {}
+    rows = expect_tensor(case["works"], case).array.tolist()
+    for step, i, start, count, _ in rows:
         want.setdefault(step, []).append((i, start, count))
     got = {
         step: [(work.request, work.start, len(work.tokens)) for work in works]
@@ -176,7 +193,63 @@ def expect_trace(run: Run) -> None:
                 f"what is computed in step {step} (request: positions)",
                 f"第 {step} 步计算的内容（请求：位置）",
             )
-            refuse(_words(here), Text(_words(right), _words(right)), case, what)
+            refuse(_words(here, _reason(run, rows, step, here)), _words(right), case, what)
+
+
+def _reason(run: Run, rows: list[list[int]], step: int, here: list[Planned]) -> Text:
+    """What the first request that should compute, and does not, or the other way round, shows.
+
+    Args:
+        run: what happened.
+        rows: what should: step, request, first position, tokens, whether the last is the newest.
+        step: the first one that differs.
+        here: what is computed in it.
+    """
+    arrivals = {i: row[3] for i, row in run.requests.items()}
+    by_age = sorted(arrivals, key=arrivals.__getitem__)  # of one arrival: as they were added
+    now = {i: (count, last) for at, i, _, count, last in rows if at == step}
+    before = {i: at for at, i, *_ in rows if at < step}
+    gone = {int(i) for at, i in run.case["ends"] if at < step}
+    mine = {i: count for i, _, count in here}
+    left = run.case["sizes"][2] - sum(mine.values())
+    for i in by_age:
+        if i in now and i not in mine and now[i] == (1, 1) and i in before:
+            return Text(
+                f", where request {i}, which lacks only its newest token, computes nothing",
+                f"，而请求 {i} 只差最新的 token，却没有得到计算",
+            )
+        if i in now and left and mine.get(i, 0) < now[i][0] and not mine.keys() - now:
+            return Text(
+                f", where {left} tokens of the budget are left, and request {i} could compute more",
+                f"，而预算还剩 {left} 个 token，请求 {i} 本可计算更多",
+            )
+    for i in (i for i in by_age if i in mine and i not in now):
+        older = by_age[: by_age.index(i)]
+        waits = [j for j in older if arrivals[j] <= step and j not in {*gone, *mine, *now}]
+        if i in gone:
+            return Text(
+                f", where request {i} computes, which is finished",
+                f"，其中计算了已完成的请求 {i}",
+            )
+        if before.get(i) == step - 1:
+            return Text(
+                f", where request {i}, which goes back in this step, comes in at once",
+                f"，其中请求 {i} 在这一步退回，又立即进入",
+            )
+        if waits:
+            return Text(
+                f", where request {i} passes request {waits[0]}, which is older and waits",
+                f"，其中请求 {i} 先于更早到达、仍在等待的请求 {waits[0]}",
+            )
+        made = sum(last for at, j, *_, last in rows if j == i and at < step)
+        tokens = len(run.prompt[i]) + made
+        blocks = -(-tokens // run.case["sizes"][1])
+        return Text(
+            f", where request {i} computes; its text has {tokens} tokens by now, which take "
+            f"{blocks} blocks",
+            f"，其中计算了请求 {i}：它的文本此时有 {tokens} 个 token，需要 {blocks} 个块",
+        )
+    return EMPTY
 
 
 def expect_ends(run: Run) -> None:
@@ -295,8 +368,16 @@ def expect_all_back(run: Run) -> None:
         )
         want = str(sorted(run.requests))
         last, blocks = max(run.requests), case["sizes"][0]
+        lost, stood = blocks - run.available, run.works[-1].step
+        got = Text(f"{ended}", f"{ended}")
+        if stood + 1 < run.steps:  # nobody computes any more
+            got = Text(
+                f"{ended}: nothing is computed after step {stood}, and {lost} of {blocks} blocks "
+                "still have an owner",
+                f"{ended}：第 {stood} 步之后不再计算，而 {blocks} 个块中仍有 {lost} 个有所有者",
+            )
         refuse(
-            ended,
+            got,
             Text(
                 f"{want} (request {last} needs all {blocks} blocks)",
                 f"{want}（请求 {last} 需要全部 {blocks} 个块）",

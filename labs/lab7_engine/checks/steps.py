@@ -30,7 +30,9 @@ def expect_scales(scales: Any, want: Array, case: Case) -> None:
     expect_close(column, Tensor.of(want[..., None].astype(np.float32)), case, SCALES)
 
 
-def expect_half_step(weight: Array, distance: Array, scales: Array, case: Case) -> None:
+def expect_half_step(
+    weight: Array, distance: Array, scales: Array, case: Case, why: Text | None = None
+) -> None:
     """``distance`` steps from 0 are nowhere more than half a step from ``weight``."""
     with np.errstate(all="ignore"):
         gaps = np.abs(weight.astype(np.float64) - distance * scales) / np.abs(scales)
@@ -38,10 +40,11 @@ def expect_half_step(weight: Array, distance: Array, scales: Array, case: Case) 
         worst = np.unravel_index(np.argmax(np.nan_to_num(gaps, nan=np.inf)), gaps.shape)
         place = [int(i) for i in worst[:2]]
         what = Text(
-            f"the distance, in steps, from the weight at {place} to what its code stands for",
-            f"{place} 处的权重与其编码所代表的数相差的步数",
+            f"the distance between the weight at {place} and what its code stands for, in steps,",
+            f"{place} 处的权重与编码所代表的数之差（以步计）",
         )
-        want = Text("at most half a step (0.5)", "至多半步（0.5）")
+        more = why or Text("", "")
+        want = Text(f"at most 0.5{more.en}", f"至多 0.5{more.zh}")
         raise reject(round(float(gaps[worst]), 3), want, case, what)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
@@ -89,12 +92,12 @@ def test_attention_runs(student: Student, case: Case) -> None:
         输入很小：rms_norm_eps 起作用。
 
     test_attention_prompts: attention_prompts
-        Whole prompts side by side equal Hugging Face, one by one.
-        并排的完整提示与 Hugging Face 逐个计算一致。
+        Whole prompts side by side equal Hugging Face, one by one: norm, then rotate, then store.
+        并排的完整提示与 Hugging Face 逐个计算一致：先归一化，再旋转，然后存入。
 
-    test_attention_calls: attention_calls
-        Chunks of prompts next to growing texts give the same as whole texts.
-        分段的提示与逐步增长的文本一起计算，结果与完整文本相同。
+    test_attention_calls: attention_calls attention_placed
+        Chunks of prompts next to growing texts, at the given positions, equal whole texts.
+        分段的提示与逐步增长的文本一起计算，位置按给定的，结果与完整文本相同。
 
     test_attention_bfloat16: attention_bfloat16
         bfloat16 in, bfloat16 out.
@@ -111,26 +114,35 @@ def _expect_parity(student: Student, case: Case) -> None:
 
 @cases("attention_placed")
 def test_attention_positions(student: Student, case: Case) -> None:
-    """Queries and keys are rotated by the given positions; rotate leaves what it is given alone.
+    """rotate turns each pair by the given positions, with angles in float32, and leaves x alone.
 
-    查询与键按给定的位置旋转；rotate 不修改传入的张量。
+    rotate 按给定的位置旋转每一对，角度用 float32 计算，且不修改 x。
     """
-    _expect_parity(student, case)
-    positions, theta = case["p.2"].array + 4096, case.config["rope_theta"]
-    x = like(Tensor("bfloat16", (), b""), case["x.2"].array.reshape(len(positions), 2, -1))
-    rotated = student.call("attention.rotate", x, Tensor.of(positions), theta, echo=True)
-    value, args, _ = expect_items(rotated, 3, case)
+    theta, rotated = case.config["rope_theta"], []
+    # Small positions first; behind 4096, angles of bfloat16 would be off by many turns.
+    for dtype, part, beyond in (("float32", 0, 0), ("bfloat16", 2, 4096)):
+        positions, x = case[f"p.{part}"].array + beyond, case[f"x.{part}"].array
+        x = like(Tensor(dtype, (), b""), x.reshape(len(positions), 2, -1))
+        given = x, Tensor.of(positions), theta
+        rotated.append((dtype, x, positions, student.call("attention.rotate", *given, echo=True)))
+    for dtype, x, positions, result in rotated:
+        what = Text(f"what rotate gives for x in {dtype}", f"rotate 对 {dtype} 的 x 的结果")
+        value, args, _ = expect_items(result, 3, case)
+        value = expect_dtype(value, dtype, case, what)
+        want = _rotated(x.array.astype(np.float64), positions, theta)
+        expect_close(value, Tensor.of(want), case, what, limit=LIMITS[dtype])
+        expect_unchanged(args[0], x, case, Text("x of rotate", "rotate 的 x"))
+
+
+def _rotated(x: NDArray[Any], positions: NDArray[Any], theta: float) -> NDArray[Any]:
+    """What ``rotate`` should give, in float64."""
     half = x.shape[-1] // 2
     angles = positions[:, None, None] * theta ** -(np.arange(half) / half)
-    one, other = x.array[..., :half].astype(np.float64), x.array[..., half:].astype(np.float64)
-    want = np.concatenate(
+    one, other = x[..., :half], x[..., half:]
+    return np.concatenate(
         (one * np.cos(angles) - other * np.sin(angles),
          other * np.cos(angles) + one * np.sin(angles)), axis=-1,
     )  # fmt: skip
-    what = Text("what rotate gives for x in bfloat16", "rotate 对 bfloat16 的 x 的结果")
-    expect_close(expect_dtype(value, "bfloat16", case, what), Tensor.of(want), case, what,
-                 limit=LIMITS["bfloat16"])  # fmt: skip
-    expect_unchanged(args[0], x, case, Text("x of rotate", "rotate 的 x"))
 
 
 @cases("attention_forked")

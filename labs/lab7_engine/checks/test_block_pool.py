@@ -161,8 +161,11 @@ def test_pool_refuses(student: Student, case: Case) -> None:
     expect_value(student.get(pool, "available"), blocks, case, AVAILABLE)
     every = _taken(student, case, pool, blocks)
     for block in (-1, blocks):
-        why = Text(f"nobody owns block {block}.", f"块 {block} 没有所有者。")
         for method in ("free", "share"):
+            why = Text(
+                f"{method}({block}) names a block that nobody owns.",
+                f"{method}({block}) 所指的块没有所有者。",
+            )
             expect_error(student.call(pool, block, method=method), "ValueError", "", case, why)
     for count in [student.call(pool, block, method="references") for block in every]:
         expect_value(count, 1, case, OWNERS)

@@ -201,10 +201,22 @@ def test_fork_copies(student: Student, case: Case) -> None:
     append(student, table, case, first + 1, first + 2)  # alone with its block by now
     last, written = student.get(pool, "available"), student.get(table, "blocks")
     shared = -(-first // size)
-    expect_value(before, blocks - shared, case, AVAILABLE)
-    expect_value(after, blocks - shared - 1, case, AVAILABLE)
+    none = Text(
+        "available after the fork appended 0 tokens", "分叉追加 0 个 token 之后的 available"
+    )
+    one = Text("available after the fork appended 1 token", "分叉追加 1 个 token 之后的 available")
+    expect_value(before, blocks - shared, case, none)
+    expect_value(after, blocks - shared - 1, case, one)
     alone = first % size > 0
-    expect_value(last, blocks - shared - (1 if alone else 2), case, AVAILABLE)
+    both = Text(
+        "available after the table"
+        + ", whose last block the fork has given back by now," * alone
+        + " appended 1 token, too,",
+        "之后原表也追加 1 个 token"
+        + "（分叉应已归还自己对这个块的那一份）" * alone
+        + "，此后的 available",
+    )
+    expect_value(last, blocks - shared - (1 if alone else 2), case, both)
     own = numbers_of(kept, shared, case, blocks_of(PARENT))
     now = numbers_of(written, shared + (not alone), case, blocks_of(PARENT))
     if now[:shared] != own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TypedDict
 
 from autograder.checks.contracts import checks
@@ -9,7 +10,7 @@ from autograder.checks.expect import cases, expect_form
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Literal, Named, Result, Student
-from labs.lab7_engine.checks.serving import GIVEN, own_cache, refuse, scheduler_of
+from labs.lab7_engine.checks.serving import GIVEN, NOTHING, own_cache, refuse, scheduler_of
 
 _PIECES = Text("pieces of text without a line break", "不含换行的各段文本")
 
@@ -46,16 +47,101 @@ def _heard(result: Result, case: Case) -> dict[str, list[tuple[int, str]]]:
 
 
 def _expect_texts(got: dict[str, str], case: Case) -> None:
+    missing = Text("missing", "缺失")
     for i, want in case["texts"].items():
         if got.get(i) != want:
             what = Text(f"the text of request {i}", f"请求 {i} 的文本")
-            refuse(repr(got.get(i)), Text(repr(want), repr(want)), case, what)
+            words = Text(repr(want), repr(want))
+            refuse(repr(got[i]) if i in got else missing, words, case, what)
+
+
+class _Told(TypedDict):
+    """What a scripted scheduler heard; of each batch, what was sampled and who stopped.
+
+    Of the model, how many tokens each call had, and of each of its sequences tokens, positions,
+    block table and length of the context.
+    """
+
+    added: list[int]
+    times: list[int]
+    told: list[list[list[int]]]
+    calls: list[int]
+    inputs: list[list[tuple[list[int], list[int], list[int], int]]]
+
+
+def _told(student: Student, case: Case, scheduler: Handle, model: Handle) -> _Told:
+    result = student.call(f"{GIVEN}.told", scheduler, model)
+    return expect_form(result, _Told, Text("lists of whole numbers", "整数的列表"), case)
+
+
+def _expect_calls(found: _Told, case: Case) -> None:
+    """Batch by batch, the model is given what it has to see, and the token that it says follows."""
+    told, made = iter(found["told"]), Counter[int]()
+    warm = {row[0] for row in case["requests"] if row[5]}  # they have a temperature
+    for batch, (_, works, _) in enumerate(case["script"], start=1):
+        _expect_inputs(found["inputs"][batch - 1 : batch], case, batch, works)
+        got, _ = {row[0]: row[-1] for row in next(told, []) if row}, next(told, [])
+        for i, token in case["told"][2 * batch - 2]:
+            made[i] += 1
+            what = Text(
+                f"new token {made[i]} of request {i}, sampled in batch {batch},",
+                f"第 {batch} 批采样的请求 {i} 的第 {made[i]} 个新 token ",
+            )
+            want = (
+                Text(
+                    f"{token} (each takes one number of a generator that is seeded once)",
+                    f"{token}（每个新 token 取生成器的一个数，种子只设一次）",
+                )
+                if i in warm
+                else Text(
+                    f"{token} (the likeliest by the scores of the last token of its work)",
+                    f"{token}（按这项工作最后一个 token 的分数，它最可能）",
+                )
+            )
+            if got.get(i) != token:
+                refuse(got.get(i, NOTHING), want, case, what)
+
+
+def _expect_inputs(
+    given: list[list[tuple[list[int], list[int], list[int], int]]],
+    case: Case,
+    batch: int,
+    works: list[tuple[int, int, list[int], list[int], bool]],
+) -> None:
+    """One call of the model, whose sequences are the works, in any order."""
+    size = case["sizes"][1]
+    got = sorted((row for call in given for row in call), key=lambda row: row[2])
+    if len(got) != len(works):
+        what = Text(f"the sequences of batch {batch}", f"第 {batch} 批的序列数")
+        refuse(len(got), Text(str(len(works)), str(len(works))), case, what)
+    for row, work in zip(got, sorted(works, key=lambda one: one[3]), strict=True):
+        (tokens, positions, table, context), (i, start, right, blocks, _) = row, work
+        end = start + len(right)
+        held = [block for block in table if block != -1]
+        fits = held == blocks[: len(held)] and len(held) >= -(-end // size)
+        padded = table == [*held, *[-1] * (len(table) - len(held))]
+        filled = Text(f"{blocks}, filled up with -1", f"{blocks}，其余用 -1 补齐")
+        for name, mine, want, same in (
+            ("block_tables", table, filled, fits and padded),
+            ("tokens", tokens, Text(str(right), str(right)), tokens == right),
+            ("positions", positions, _span(start, end), positions == [*range(start, end)]),
+            ("context_lens", context, Text(str(end), str(end)), context == end),
+        ):
+            what = Text(
+                f"{name} of request {i} in batch {batch}", f"第 {batch} 批中请求 {i} 的 {name} "
+            )
+            if not same:
+                refuse(mine, want, case, what)
+
+
+def _span(start: int, end: int) -> Text:
+    return Text(f"{[*range(start, end)]}", f"{[*range(start, end)]}")
 
 
 @checks("""
     test_engine_flat: engine_flat
-        Prompts of different lengths lie flat in one batch, and all texts come out.
-        长度不同的提示在一个批次中首尾相接，所有文本都正确。
+        Prompts of different lengths lie flat in one batch, with tables filled up with -1.
+        长度不同的提示在一个批次中首尾相接，块表用 -1 填充。
 
     test_engine_chunks: engine_chunks
         Texts do not depend on how they are cut into batches, nor on being computed twice.
@@ -70,9 +156,13 @@ def _expect_texts(got: dict[str, str], case: Case) -> None:
         文本在第一个停止词之前结束，无论停止词由哪些 token 组成。
     """)
 def _expect_right_texts(student: Student, case: Case) -> None:
-    engine, model, _ = _parts(student, case)
+    engine, model, scheduler = _parts(student, case)
     heard = _heard(_listened(student, case, engine, model), case)
-    _expect_texts({i: "".join(p for _, p in pieces) for i, pieces in heard.items()}, case)
+    found = _told(student, case, scheduler, model)
+    got = {i: "".join(piece for _, piece in pieces) for i, pieces in heard.items()}
+    if got != case["texts"] or case.recipe == "engine_flat":
+        _expect_calls(found, case)
+    _expect_texts(got, case)
 
 
 @cases("engine_runs")
@@ -86,14 +176,14 @@ def test_engine_runs(student: Student, case: Case) -> None:
     for i, pieces in heard.items():
         if not pieces:
             what = Text(f"the pieces of request {i}", f"请求 {i} 的各段文本")
-            refuse("–", Text("at least one", "至少一段"), case, what)
+            refuse(NOTHING, Text("at least one", "至少一段"), case, what)
 
 
 @cases("engine_generates")
 def test_engine_generates(student: Student, case: Case) -> None:
-    """generate gives the whole text of every request by its id.
+    """generate gives the whole text of every request by its id, also one that is empty.
 
-    generate 按 id 给出每个请求的完整文本。
+    generate 按 id 给出每个请求的完整文本，空的也要给出。
     """
     engine, *_ = _parts(student, case)
     result = student.call(f"{GIVEN}.texts", engine, Literal(case["requests"]))
@@ -125,15 +215,6 @@ def _expect_pieces(student: Student, case: Case) -> None:
                 refuse(repr(got), Text(repr(want), repr(want)), case, what)
 
 
-class _Told(TypedDict):
-    """What a scripted scheduler heard; of each batch, what was sampled and who stopped."""
-
-    added: list[int]
-    times: list[int]
-    told: list[list[list[int]]]
-    calls: list[int]
-
-
 @cases("engine_told", "engine_late")
 def test_engine_told(student: Student, case: Case) -> None:
     """The scheduler hears of requests, steps, tokens and stops; steps without work compute nothing.
@@ -142,9 +223,7 @@ def test_engine_told(student: Student, case: Case) -> None:
     """
     engine, model, scheduler = _parts(student, case)
     _listened(student, case, engine, model, Named("builtins.iter"))
-    result = student.call(f"{GIVEN}.told", scheduler, model)
-    want = Text("lists of whole numbers", "整数的列表")
-    found = expect_form(result, _Told, want, case)
+    found = _told(student, case, scheduler, model)
     asked = [row[0] for row in case["requests"]]
     steps = list(range(case["script"][-1][0] + 1))
     for got, right, what in (
@@ -160,7 +239,7 @@ def test_engine_told(student: Student, case: Case) -> None:
             refuse(got, Text(str(right), str(right)), case, what)
     told = found["told"]
     for place, right in enumerate(case["told"]):
-        said = told[place] if place < len(told) else "–"
+        said = told[place] if place < len(told) else NOTHING
         batch = place // 2 + 1
         if said != right:
             what = (

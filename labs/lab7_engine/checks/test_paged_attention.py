@@ -53,8 +53,8 @@ def test_paged_runs(student: Student, case: Case) -> None:
 
 @checks("""
     test_paged_partial: paged_partial
-        Of the last block, only the places that hold tokens count.
-        最后一个块中只有存有 token 的位置参与计算。
+        Blocks are read in the order of the table, the last one only as far as it holds tokens.
+        按块表的顺序读取各块，最后一个块只读存有 token 的位置。
 
     test_paged_full: paged_full
         A context that ends with a block is read to its last token, and no further.

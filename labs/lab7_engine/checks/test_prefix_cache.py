@@ -16,21 +16,35 @@ from labs.lab7_engine.checks.serving import GIVEN, own_cache, refuse
 def _played(student: Student, case: Case, cache: Handle) -> list[list[int]]:
     lines = case["lines"]
     result = student.call(f"{GIVEN}.play", cache, Literal([list(line) for line in lines]))
-    want, what = Text("an answer for each call", "每次调用都有结果"), _call(0, lines[0])
+    want, what = Text("an answer for each call", "每次调用都有结果"), _call(lines, 0)
     said = expect_form(result, list[list[int]], want, case, what)
     if len(said) != len(lines):
         refuse(said, want, case, what)
     return said
 
 
-def _call(place: int, line: list[Any]) -> Text:
-    word, _, what = line
-    inside = f"{len(what)} tokens" if isinstance(what, list) else f"{'' if what is None else what}"
-    chinese = f"{len(what)} 个 token" if isinstance(what, list) else inside
+def _call(lines: list[list[Any]], place: int) -> Text:
+    """A call by its number; where ``available`` is asked for, with what was done before it."""
+    call = _named(lines[place])
+    if lines[place][0] == "available" and place:
+        before = _named(lines[place - 1])
+        call = Text(f"{call.en} after {before.en}", f"{before.zh}，之后的 {call.zh}")
     return Text(
-        f"what call {place + 1}, {word} ({inside}), gives",
-        f"第 {place + 1} 次调用 {word}（{chinese}）的结果",
+        f"the result of call {place + 1} ({call.en})", f"第 {place + 1} 次调用（{call.zh}）的结果"
     )
+
+
+def _named(line: list[Any]) -> Text:
+    word, name, what = line
+    if isinstance(what, list):
+        return Text(f"{word} of {len(what)} tokens", f"{word}，{len(what)} 个 token")
+    if word == "release":
+        return Text(f"release of the blocks of text {name}", f"release，文本 {name} 的块")
+    return Text(word, word) if what is None else Text(f"{word}({what})", f"{word}({what})")
+
+
+def _blocks(count: int) -> Text:
+    return Text(f"{count} block" + "s" * (count != 1), f"{count} 个块")
 
 
 def _expect_answers(case: Case, said: list[list[int]]) -> None:
@@ -42,12 +56,12 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
     new: dict[str, list[int]] = {}
     steps = enumerate(zip(case["lines"], case["want"], said, strict=True))
     for place, ((word, name, what), want, answer) in steps:
-        call = _call(place, [word, name, what])
+        call = _call(case["lines"], place)
         if word == "available":
             expect_value(answer[0] if answer else None, want, case, call)
         elif word == "match":
             if len(answer) != want:
-                refuse(f"{len(answer)}", Text(f"{want} blocks", f"{want} 个块"), case, call)
+                refuse(_blocks(len(answer)), _blocks(want), case, call)
             for number, block in enumerate(answer):
                 if holds.get(block) != what[: (number + 1) * size]:
                     held = Text("blocks that hold the text", "存有该文本的块")
@@ -59,7 +73,7 @@ def _expect_answers(case: Case, said: list[list[int]]) -> None:
                 refuse(answer, Text("OutOfBlocks", "OutOfBlocks"), case, call)
         elif word == "allocate":
             if answer == [-1]:
-                refuse("OutOfBlocks", Text(f"{want} blocks", f"{want} 个块"), case, call)
+                refuse("OutOfBlocks", _blocks(want), case, call)
             free = {block for block in range(blocks) if not owners[block]}
             if len({*answer}) != want or len(answer) != want or not {*answer} <= free:
                 nobody = Text(

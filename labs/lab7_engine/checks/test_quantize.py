@@ -12,6 +12,7 @@ import numpy as np
 
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
+    OUTPUT,
     cases,
     expect_close,
     expect_dtype,
@@ -173,7 +174,8 @@ def test_groups_half_step(student: Student, case: Case) -> None:
     每个权重与其编码所代表的数相差不超过半步。
     """
     codes, scales, zeros = _groups(student, case)
-    expect_half_step(grouped(case["w"].array, case["size"]), codes - zeros, scales, case)
+    why = Text(" (codes count from the rounded zero point)", "（编码从舍入之后的零点数起）")
+    expect_half_step(grouped(case["w"].array, case["size"]), codes - zeros, scales, case, why)
 
 
 @cases("groups_packing")
@@ -240,7 +242,29 @@ def test_groups_uneven(student: Student, case: Case) -> None:
 def _expect_widened(student: Student, case: Case) -> None:
     given = (case[name] for name in ("packed", "scales", "zeros"))
     result = student.call("mlp.dequantize_groups", *given, case["size"])
-    expect_close(expect_dtype(result, "float32", case), case["y"], case)
+    tensor = expect_dtype(result, "float32", case)
+    expect_close(tensor, case["y"], case, _in_steps(tensor, case))
+
+
+def _in_steps(got: Tensor, case: Case) -> Text:
+    """The output; where a number is wrong, with the first that is, as multiples of its scale."""
+    want = case["y"].array
+    if got.shape != want.shape:
+        return OUTPUT
+    scales, zeros = (case[name].array.repeat(case["size"], axis=1) for name in ("scales", "zeros"))
+    with np.errstate(all="ignore"):
+        steps = got.array / scales
+    wrong = np.argwhere(~(np.abs(steps - want / scales) <= 1e-2))
+    if not len(wrong):
+        return OUTPUT
+    place = tuple(int(i) for i in wrong[0])
+    code, zero = int(unpacked(case["packed"].array)[place]), int(zeros[place])
+    return Text(
+        f"the output (at {[*place]} {steps[place]:.4g} times the scale; code less zero point is "
+        f"{code} - {zero} = {code - zero})",
+        f"输出（{[*place]} 处是 scale 的 {steps[place]:.4g} 倍；编码减零点为 "
+        f"{code} - {zero} = {code - zero}）",
+    )
 
 
 @cases("channel")

@@ -9,6 +9,7 @@ from autograder.reference.cases import Case
 from autograder.sandbox.student import Literal, Student
 from labs.lab7_engine.checks.serving import (
     GIVEN,
+    NOTHING,
     Run,
     Work,
     driven,
@@ -56,7 +57,7 @@ def test_scheduler_runs(student: Student, case: Case) -> None:
 
     test_scheduler_tight: schedule_tight schedule_alone schedule_back
         When blocks run out, the youngest goes back, and its whole text is computed again.
-        块用完时，最晚到的请求退回队列，之后重新计算它的全部文本。
+        块用完时，最晚到达的请求退回队列，之后重新计算它的全部文本。
 
     test_scheduler_trace: schedule_mixed schedule_waits
         A trace of arrivals is served as the docstring says, step by step.
@@ -98,25 +99,35 @@ def test_scheduler_fills(student: Student, case: Case) -> None:
     for row in sorted({*run.fills} ^ want):
         step, block, text = row
         what = Text(
-            f"what the cache is told in step {step} of block {block}",
-            f"第 {step} 步为块 {block} 向缓存登记的内容",
+            f"the text with which block {block} is made known in step {step}",
+            f"第 {step} 步登记块 {block} 时附上的文本",
         )
-        right = [list(t) for s, b, t in sorted(want) if (s, b) == (step, block)]
-        got = [list(t) for s, b, t in run.fills if (s, b) == (step, block)]
-        words = f"{right or 'nothing'}"
-        refuse(got or "–", Text(words, f"{right or '空（不应登记）'}"), run.case, what)
+        right, got = (
+            [list(t) for s, b, t in sorted(rows) if (s, b) == (step, block)]
+            for rows in (want, run.fills)
+        )
+        words = Text(
+            "nothing (no token that this step computes fills it)",
+            "空（这一步计算的 token 没有填满它）",
+        )
+        for later in (s for s, b, t in sorted(want) if (b, t) == (block, text) and s > step):
+            words = Text(f"nothing (step {later} fills it)", f"空（第 {later} 步才填满它）")
+        told, said = (", ".join(map(str, texts)) for texts in (right, got))
+        words = Text(told, told) if right else words
+        refuse(Text(said, said) if got else NOTHING, words, run.case, what)
 
 
 @cases("schedule_known")
 def test_scheduler_reuses(student: Student, case: Case) -> None:
-    """What the cache finds of a text is not computed; the rest is.
+    """What the cache finds of a text is not computed, and leaves the budget to those behind.
 
-    缓存中找到的部分不再计算，其余部分都计算。
+    缓存中找到的部分不再计算，也不占用后面请求的预算；其余部分都计算。
     """
     found = {int(i): int(count) for i, count in case["found"]}
     run = driven(student, case, plain_cache(student, case, case["known"]))
     expect_legal(run, found)
     _expect_starts(run, found)
+    expect_trace(run)
 
 
 def _expect_starts(run: Run, found: dict[int, int]) -> None:
@@ -124,7 +135,7 @@ def _expect_starts(run: Run, found: dict[int, int]) -> None:
         starts = [work.start for work in run.works if work.request == i]
         what = Text(f"the first position that request {i} computes", f"请求 {i} 计算的首个位置")
         if starts[:1] != [count]:
-            refuse(starts[0] if starts else "–", Text(str(count), str(count)), run.case, what)
+            refuse(starts[0] if starts else NOTHING, Text(str(count), str(count)), run.case, what)
 
 
 @cases("schedule_turns")
@@ -163,9 +174,10 @@ def _expect_away(run: Run) -> None:
                 f"请求 {work.request} 在第 {work.step} 步退回，它在这一步计算的内容",
             )
             want = Text(
-                "nothing: in such a step nobody comes in", "空：有请求退回的一步不放入任何请求"
+                "nothing (in such a step nobody comes in)", "空（有请求退回的一步不放入任何请求）"
             )
-            refuse(f"positions {work.start}…{work.end - 1}", want, run.case, what)
+            part = f"{work.start}…{work.end - 1}"
+            refuse(Text(f"positions {part}", f"位置 {part}"), want, run.case, what)
         last[work.request] = work
 
 

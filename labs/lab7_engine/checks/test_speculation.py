@@ -30,22 +30,42 @@ def _accepted(student: Student, case: Case, **options: Any) -> Result:
     return student.call("engine.accept", case["tokens"], q, p, uniforms, **options)
 
 
-def _expect_tokens(value: Any, want: list[int], case: Case) -> None:
+def _expect_tokens(value: Any, want: list[int], case: Case, why: Text, what: Text = TOKENS) -> None:
     got = value.array.reshape(-1).tolist() if isinstance(value, Tensor) else value
     if not isinstance(got, (list, tuple)) or [
         item.array.item() if isinstance(item, Tensor) and item.array.size == 1 else item
         for item in got
     ] != list(want):
-        refuse(got, Text(str(want), str(want)), case, TOKENS)
+        refuse(got, Text(f"{want}{why.en}", f"{want}{why.zh}"), case, what)
 
 
 @checks("""
     test_accept_edges: accept_greedy accept_all accept_never accept_nearly
-        What agrees stays and one token follows; what the target never says does not stay.
-        一致的保留，之后再接一个 token；目标模型概率为 0 的不会保留。
+        Guesses stay below p / q; one token follows, from the residual or from the last row of p.
+        随机数小于 p / q 的猜测保留，之后再接一个 token：取自残差，或取自 p 的最后一行。
     """)
 def _expect_accepted(student: Student, case: Case) -> None:
-    _expect_tokens(_accepted(student, case).value, case["want"], case)
+    _expect_tokens(_accepted(student, case).value, case["want"], case, _follows(case))
+
+
+def _follows(case: Case) -> Text:
+    """How many guesses stay, and where the token comes from that follows them."""
+    guesses, kept, last = case["tokens"].array.tolist(), len(case["want"]) - 1, case["uniforms"][-1]
+    if kept == len(guesses):
+        return Text(
+            " (all guesses stay, and the last row of p gives the token after them)",
+            "（全部猜测都保留，其后的 token 取自 p 的最后一行）",
+        )
+    residual = np.maximum(as_array(case["p"])[kept] - as_array(case["q"])[kept], 0)
+    listed = [float(f"{share:.3g}") for share in residual / residual.sum()]
+    stays, kept_zh = f"the first {kept} stay{'s' * (kept == 1)}", f"保留前 {kept} 个"
+    if not kept:
+        stays, kept_zh = "none stays", "一个也不保留"
+    return Text(
+        f" (of the guesses {guesses} {stays}; the last uniform, {last:g}, chooses from the "
+        f"residual {listed})",
+        f"（猜测 {guesses} 中{kept_zh}，再由最后一个随机数 {last:g} 从残差 {listed} 中选出一个）",
+    )
 
 
 @cases("accept_runs")
@@ -165,9 +185,39 @@ def _stepped(student: Student, case: Case, models: list[Handle], **asked: Any) -
         有温度时，草稿、接受与最后的 token 各用自己的均匀随机数。
     """)
 def _expect_steps(student: Student, case: Case) -> None:
-    results = _stepped(student, case, _models(student, case))
-    for result, want in zip(results, case["wants"], strict=True):
-        _expect_tokens(result.value, want, case)
+    models = _models(student, case)
+    results = _stepped(student, case, models)
+    listed = [student.get(model, "calls") for model in models]
+    told = zip(results, case["texts"], case["wants"], strict=True)
+    for number, (result, text, want) in enumerate(told):
+        row = len(text) - 1
+        why = Text(
+            f" (the first guess is judged by row {row} of the target, counted from 0)",
+            f"（首个猜测由目标模型的第 {row} 行评判，从 0 数）",
+        )
+        what = Text(
+            f"what comes out for text {number + 1}, of {len(text)} tokens,",
+            f"第 {number + 1} 段文本（{len(text)} 个 token）得到的 token",
+        )
+        if result.value != want:
+            _expect_given([one.value for one in listed], case, number)
+        _expect_tokens(result.value, want, case, why, what)
+
+
+def _expect_given(calls: list[Any], case: Case, number: int) -> None:
+    """Both models were given what they have to see of a text: how many tokens, call by call."""
+    tokens, count = len(case["texts"][number]), case["count"]
+    rights = [*range(tokens, tokens + count)], [tokens + count]
+    names = Text("the draft", "草稿模型"), Text("the target", "目标模型")
+    for name, right, given in zip(names, rights, calls, strict=True):
+        first = len(right) * number
+        got = given[first : first + len(right)] if isinstance(given, list) else given
+        if got != right:
+            what = Text(
+                f"the numbers of tokens that calls of {name.en} are given for text {number + 1}",
+                f"对第 {number + 1} 段文本，{name.zh}各次调用收到的 token 数",
+            )
+            refuse(got, Text(str(right), str(right)), case, what)
 
 
 @cases("speculate_runs")

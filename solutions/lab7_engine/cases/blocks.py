@@ -112,6 +112,13 @@ def cache_counts(draw: Draw) -> Draft:
     script.available()
     script.release("c")
     script.available()
+    # Nobody owned these until they were found: they cannot be had any more.
+    script.match("d", text)
+    script.available()
+    script.allocate("e", 5)
+    script.allocate("e", 1)
+    script.release("d")
+    script.available()
     return script.draft()
 
 

@@ -221,7 +221,11 @@ def engine_streams(draw: Draw) -> Draft:
 
 @recipe()
 def engine_generates(draw: Draw) -> Draft:
-    return _played(draw, _requests(draw, (5, 4, 0), (3, 6, 0)), num_blocks=20, budget=10)
+    """Of the last text, which begins with a stop word, nothing is left."""
+    requests = _requests(draw, (5, 4, 0), (3, 6, 0))
+    begun = alone(requests[0], _ahead(draw), WORDS).text[:1]
+    requests.append(replace(requests[0], id=2, stop=(begun,)))
+    return _played(draw, requests, num_blocks=20, budget=20)
 
 
 @recipe(hidden=2)

@@ -38,7 +38,16 @@ def _all_blocks(rows: list[Row], blocks: int, size: int) -> list[Row]:
     return [*rows, [number, [100 + number, *[3] * (blocks * size - 1)], 1, 80, 0]]
 
 
-def _drafted(rows: list[Row], num_blocks: int, size: int, budget: int, most: int) -> Draft:
+def _drafted(
+    rows: list[Row],
+    num_blocks: int,
+    size: int,
+    budget: int,
+    most: int,
+    about: Text | None = None,
+    **values: Any,
+) -> Draft:
+    """The steps that are right; ``found`` are tokens that the cache holds, by request."""
     stops = {row[0]: row[4] for row in rows}
 
     def reply(request: Request, text: list[int]) -> tuple[int, bool]:
@@ -47,16 +56,22 @@ def _drafted(rows: list[Row], num_blocks: int, size: int, budget: int, most: int
 
     requests = [Request(i, tuple(p), new, arrival) for i, p, new, arrival, _ in rows]
     steps = schedule(
-        requests, reply, num_blocks=num_blocks, block_size=size, budget=budget, max_running=most
+        requests,
+        reply,
+        num_blocks=num_blocks,
+        block_size=size,
+        budget=budget,
+        max_running=most,
+        found=dict(values.get("found", ())),
     )
     works = [
         [step.now, number, start, len(tokens), int(last)]
         for step in steps
         for number, start, tokens, _, last in step.works
     ]
-    about = Text(
-        f"{len(rows)} requests, {num_blocks} blocks of {size}, a budget of {budget} tokens, at "
-        f"most {most} at a time",
+    about = about or Text(
+        f"{len(rows)} request{'s' * (len(rows) > 1)}, {num_blocks} blocks of {size}, a budget of "
+        f"{budget} tokens, at most {most} at a time",
         f"{len(rows)} 个请求，{num_blocks} 个块，每块 {size} 个 token，每步至多 {budget} 个 token，"
         f"同时至多 {most} 个请求",
     )
@@ -67,6 +82,7 @@ def _drafted(rows: list[Row], num_blocks: int, size: int, budget: int, most: int
         requests=rows,
         ends=[[step.now, number] for step in steps for number in step.finished],
         preempted=sum(len(step.preempted) for step in steps),
+        **values,
     )
 
 
@@ -190,9 +206,8 @@ def schedule_known(draw: Draw) -> Draft:
         f"4 requests, texts of 3 blocks and of 1 block are known, blocks of {size}",
         f"4 个请求，已有 3 个块与 1 个块的文本，每块 {size} 个 token",
     )
-    sizes = [30, size, 10, 4]
-    values = {"requests": rows, "known": known, "sizes": sizes}
-    return draft(about, None, None, found=[[i, n] for i, n in found.items()], **values)
+    listed = [[i, n] for i, n in found.items()]
+    return _drafted(rows, 30, size, 10, 4, about, known=known, found=listed)
 
 
 @recipe()

@@ -52,7 +52,10 @@ def accept_shares(draw: Draw) -> Draft:
         "first": (p / 8).double(),
         "next": (after / 8).double(),
     }
-    about = Text("all outcomes for 1 token of 6", "6 个 token 的词表，提出 1 个 token 的全部结果")
+    about = Text(
+        "all outcomes for 1 proposed token, vocabulary of 6",
+        "词表 6，提出 1 个 token 的全部结果",
+    )
     return draft(about, tensors)
 
 
@@ -83,7 +86,10 @@ def accept_chain(draw: Draw) -> Draft:
     tensors["q"] = torch.stack([torch.stack((q, q_then[a])) for a, _, _ in rows]) / 4
     tensors["p"] = torch.stack([torch.stack((p, p_then[a], after)) for a, _, _ in rows]) / 4
     tensors["uniforms"] = torch.tensor(uniforms)
-    about = Text("all outcomes for 2 tokens of 4", "4 个 token 的词表，提出 2 个 token 的全部结果")
+    about = Text(
+        "all outcomes for 2 proposed tokens, vocabulary of 4",
+        "词表 4，提出 2 个 token 的全部结果",
+    )
     return draft(about, tensors)
 
 
@@ -124,7 +130,9 @@ def _one(draw: Draw, kind: str) -> Draft:
         uniforms[1] = 0.0
         ends = p[1].cumsum(0)
         want = [tokens[0], int((ends <= uniforms[-1]).sum())]
-    about = Text(f"{count} tokens of {vocab}", f"{vocab} 个 token 的词表，提出 {count} 个 token")
+    about = Text(
+        f"{count} proposed tokens, vocabulary of {vocab}", f"词表 {vocab}，提出 {count} 个 token"
+    )
     values = {"q": q.tolist(), "p": p.tolist(), "uniforms": uniforms, "want": want}
     return draft(about, {"tokens": torch.tensor(tokens)}, None, **values)
 
@@ -184,11 +192,12 @@ def _step(draw: Draw, temperature: float, alike: float) -> Draft:
         told = not temperature or all(wants != list(o) for o in zip(*others, strict=True))
         if len(wants) == 4 and (alike == 1.0 or (told and len(spread) > 1)):
             break
+    lengths = [str(len(text)) for text in texts]
     about = Text(
-        f"{count} tokens of {vocab} proposed, texts of {', '.join(map(str, map(len, texts)))}, "
-        f"temperature {temperature}",
-        f"词表 {vocab}，每次提出 {count} 个 token，文本长 {'、'.join(map(str, map(len, texts)))}，"
-        f"温度 {temperature}",
+        f"{count} proposed tokens, vocabulary of {vocab}, texts of {', '.join(lengths[:-1])} and "
+        f"{lengths[-1]} tokens, temperature {temperature:g}",
+        f"词表 {vocab}，每次提出 {count} 个 token，各段文本长 {'、'.join(lengths)}，"
+        f"温度 {temperature:g}",
     )
     values = {"count": count, "temperature": temperature, "texts": texts, "uniforms": uniforms}
     return draft(about, {"draft": small, "target": target}, None, wants=wants, **values)

@@ -37,6 +37,7 @@ def _drafted(
     one_kv_head: int | None = None,
     dtype: str = "float32",
     lift: float = 0.0,
+    rising: bool = False,
     **values: Any,
 ) -> Draft:
     heads, kv_heads, head_dim, block, sequences = size
@@ -47,6 +48,7 @@ def _drafted(
     queries, wanted, at = [], [], 0
     for row, ((new, context), count) in enumerate(zip(sequences, counts, strict=True)):
         own = order[at : at + count]
+        own = own.sort().values if rising else own
         tables[row, :count] = own
         at += count
         q = draw.normal(new, heads, head_dim, scale=scale) * (not average)
@@ -116,11 +118,11 @@ def paged_full(draw: Draw) -> Draft:
 
 @recipe()
 def paged_chunk(draw: Draw) -> Draft:
-    """Averages over what each query of a chunk may see, in full blocks out of order."""
+    """Averages over what each query of a chunk may see, in full blocks with rising numbers."""
     heads, kv_heads, head_dim, block, _ = _unshared(draw.pick(SIZES))
     sequences = (3, 2 * block), (2, block), (block + 1, 3 * block)
     size = heads, kv_heads, head_dim, block, sequences
-    return _drafted(draw, size, "queries of zero, ", "查询全为零，", average=True)
+    return _drafted(draw, size, "queries of zero, ", "查询全为零，", average=True, rising=True)
 
 
 @recipe()

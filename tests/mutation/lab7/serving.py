@@ -225,7 +225,7 @@ def _engine(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     for one, piece in engine.stream(requests):
         pieces[one].append((len(model.calls), piece))
     return {
-        "pieces": pieces, "log": scheduler.log, "calls": model.calls,
+        "pieces": pieces, "log": scheduler.log, "calls": model.calls, "inputs": model.inputs,
         "texts": made()[0].generate(requests),
     }  # fmt: skip
 
