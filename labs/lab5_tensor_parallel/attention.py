@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub fb4c1d002d5c): fill in the TODOs.
+# Generated from the course's sources (stub 10d1e33b7c11): fill in the TODOs.
 """Lab 5, part 1: packed projections, flat tokens, and heads that are split over ranks.
 
 Fill in every TODO. Tokens of all sequences lie side by side: activations are
@@ -150,7 +150,8 @@ def flat_attention(
         k: ``[tokens, kv_heads, head_dim]``; ``heads / kv_heads`` neighbours share a kv head.
         v: like ``k``.
         cu_seqlens: whole numbers ``[sequences + 1]``, from 0 to tokens: sequence ``i`` is the
-            tokens from ``cu_seqlens[i]`` up to, and without, ``cu_seqlens[i + 1]``. None is empty.
+            tokens from ``cu_seqlens[i]`` up to but not including ``cu_seqlens[i + 1]``. None is
+            empty.
 
     Returns:
         ``[tokens, heads, head_dim]`` in the dtype of ``q``; softmax in float32.

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 1fb014bf080f): fill in the TODOs.
+# Generated from the course's sources (stub b6998d4996e6): fill in the TODOs.
 """Lab 5, part 3: the model of an engine, whole, its vocabulary split over the ranks.
 
 Fill in every TODO. Nothing here imports ``attention.py`` or ``mlp.py``: what a model is built from
@@ -51,7 +51,7 @@ class VocabParallelEmbedding(nn.Module):
         """Look every token up on the rank that holds it: one collective call.
 
         Args:
-            input_ids: ``[tokens]``, each from 0 up to, and without, ``num_embeddings``.
+            input_ids: ``[tokens]``, each from 0 up to but not including ``num_embeddings``.
 
         Returns:
             ``[tokens, embedding_dim]`` in the dtype of ``weight``, the same on every rank.
@@ -93,7 +93,7 @@ def yarn_frequencies(head_dim: int, theta: float, rope_scaling: Mapping[str, Any
 
     Over the original context a pair turns so many times; where that is more than ``beta_fast``,
     its frequency stays ``theta ** (-2j / head_dim)``, where it is less than ``beta_slow``, it is
-    divided by ``factor``, and between the two it changes in a straight line over the pairs.
+    divided by ``factor``, and in between it is interpolated linearly over the pairs.
 
     Args:
         head_dim: even; there are ``head_dim / 2`` pairs.
@@ -111,7 +111,8 @@ def yarn_frequencies(head_dim: int, theta: float, rope_scaling: Mapping[str, Any
 class RotaryEmbedding(nn.Module):
     """The rotation of all layers, by the frequencies that ``rope_scaling`` asks for.
 
-    Without parameters, and without anything in its ``state_dict``.
+    Has no parameters and adds nothing to the ``state_dict``, as a buffer would do unless it is made
+    with ``persistent=False``.
     """
 
     def __init__(
@@ -228,8 +229,9 @@ class Qwen3ForCausalLM(nn.Module):
     def load_weights(self, hf_tensors: Mapping[str, torch.Tensor]) -> None:
         """Fill every parameter of this rank from a whole checkpoint.
 
-        Names go as in ``load_weights`` of ``mlp.py``. A tied head needs no tensor of its own: one
-        called ``lm_head.weight`` is passed over.
+        Names go as in ``load_weights`` of ``mlp.py``. A tied head needs no tensor of its own: if
+        there is one called ``lm_head.weight``, ignore it. What an earlier call has filled does not
+        count.
 
         Args:
             hf_tensors: whole tensors by Hugging Face's names, in any order.

@@ -182,7 +182,8 @@ def flat_attention(
         k: ``[tokens, kv_heads, head_dim]``; ``heads / kv_heads`` neighbours share a kv head.
         v: like ``k``.
         cu_seqlens: whole numbers ``[sequences + 1]``, from 0 to tokens: sequence ``i`` is the
-            tokens from ``cu_seqlens[i]`` up to, and without, ``cu_seqlens[i + 1]``. None is empty.
+            tokens from ``cu_seqlens[i]`` up to but not including ``cu_seqlens[i + 1]``. None is
+            empty.
 
     Returns:
         ``[tokens, heads, head_dim]`` in the dtype of ``q``; softmax in float32.

@@ -58,7 +58,7 @@ class VocabParallelEmbedding(nn.Module):
         """Look every token up on the rank that holds it: one collective call.
 
         Args:
-            input_ids: ``[tokens]``, each from 0 up to, and without, ``num_embeddings``.
+            input_ids: ``[tokens]``, each from 0 up to but not including ``num_embeddings``.
 
         Returns:
             ``[tokens, embedding_dim]`` in the dtype of ``weight``, the same on every rank.
@@ -112,7 +112,7 @@ def yarn_frequencies(head_dim: int, theta: float, rope_scaling: Mapping[str, Any
 
     Over the original context a pair turns so many times; where that is more than ``beta_fast``,
     its frequency stays ``theta ** (-2j / head_dim)``, where it is less than ``beta_slow``, it is
-    divided by ``factor``, and between the two it changes in a straight line over the pairs.
+    divided by ``factor``, and in between it is interpolated linearly over the pairs.
 
     Args:
         head_dim: even; there are ``head_dim / 2`` pairs.
@@ -141,7 +141,8 @@ def yarn_frequencies(head_dim: int, theta: float, rope_scaling: Mapping[str, Any
 class RotaryEmbedding(nn.Module):
     """The rotation of all layers, by the frequencies that ``rope_scaling`` asks for.
 
-    Without parameters, and without anything in its ``state_dict``.
+    Has no parameters and adds nothing to the ``state_dict``, as a buffer would do unless it is made
+    with ``persistent=False``.
     """
 
     def __init__(
@@ -299,8 +300,9 @@ class Qwen3ForCausalLM(nn.Module):
     def load_weights(self, hf_tensors: Mapping[str, torch.Tensor]) -> None:
         """Fill every parameter of this rank from a whole checkpoint.
 
-        Names go as in ``load_weights`` of ``mlp.py``. A tied head needs no tensor of its own: one
-        called ``lm_head.weight`` is passed over.
+        Names go as in ``load_weights`` of ``mlp.py``. A tied head needs no tensor of its own: if
+        there is one called ``lm_head.weight``, ignore it. What an earlier call has filled does not
+        count.
 
         Args:
             hf_tensors: whole tensors by Hugging Face's names, in any order.

@@ -64,12 +64,12 @@ def test_attention_loads(student: Student, case: Case) -> None:
         每个查询头使用与其对应的键值头的值。
 
     test_attention_norm_weights: attention_unrotated
-        At position 0, which turns nothing, norms and scale give the right numbers.
-        位置为 0（不旋转）时，归一化与缩放的数值正确。
+        With all positions given as 0 nothing is turned, and the numbers are Hugging Face's.
+        给定的位置全为 0 时不旋转，数值与 Hugging Face 一致。
 
     test_attention_positions: attention_placed
-        The positions that are given decide the rotation, not the place in the batch.
-        旋转由给定的 positions 决定，而不是由在批次中的位置决定。
+        Norm, then rotation by the given positions: right at every second position, not only at 0.
+        先归一化，再按给定的 positions 旋转：不仅位置为 0 时正确，位置间隔为 2 时也正确。
 
     test_attention_parity: attention_core
         The numbers equal those of Hugging Face.

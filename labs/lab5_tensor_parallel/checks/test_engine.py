@@ -37,6 +37,7 @@ OWN = (
 )  # fmt: skip
 STATES = Text("the hidden states", "隐藏状态")
 LOGITS = Text("the logits", "logits")
+HELD = Text("lm_head.weight after loading", "加载后的 lm_head.weight")
 PARAMETERS = Text("the model's parameters", "模型的参数")
 
 
@@ -103,12 +104,13 @@ def test_model_loads(student: Student, case: Case) -> None:
 
 @cases("model_core")
 def test_model_layers(student: Student, case: Case) -> None:
-    """Without layers, after one, two and all, the residual reaches the last norm.
+    """Without layers, after one, two and all of them, the last norm gives the right numbers.
 
-    没有层、经过一层、两层直到全部：residual 依次穿过每一层，进入最后的归一化。
+    没有层、经过一层、两层直到全部层，最后的归一化给出的数值都正确。
     """
     for depth in range(_depth(case) + 1):
-        what = Text(f"the hidden states behind {depth} layers", f"经过 {depth} 层之后的隐藏状态")
+        layers = "1 layer" if depth == 1 else f"{depth} layers"
+        what = Text(f"the hidden states after {layers}", f"经过 {depth} 层之后的隐藏状态")
         expect_close(_deep(student, case, depth)(*_at(case)), case[f"y{depth}"], case, what)
 
 
@@ -290,8 +292,8 @@ def _whole(group: Group, case: Case) -> RankHandle:
 
 @checks("""
     test_engine_ranks: engine engine_tied
-        Your whole model on 1, 2 and 4 ranks: states and logits are those of Hugging Face.
-        你的整个模型在 1、2、4 个 rank 上的隐藏状态与 logits 都与 Hugging Face 一致。
+        Your whole model on 1, 2 and 4 ranks: Hugging Face's numbers, from shares of the head.
+        你的整个模型在 1、2、4 个 rank 上：数值与 Hugging Face 一致，每个 rank 只持有输出头的一份。
 
     test_engine_scaled: engine_scaled
         With rope_scaling, too, states and logits are those of Hugging Face.
@@ -310,6 +312,17 @@ def _expect_engine(student: Student, case: Case) -> None:
         for rank in range(world):
             expect_close(states[rank], case["y"], case, _where(rank, world, STATES))
             expect_close(logits[rank], case["logits"], case, _where(rank, world, LOGITS))
+        if "folder" not in case.values:
+            _expect_share(group, model, case)
+
+
+def _expect_share(group: Group, model: RankHandle, case: Case) -> None:
+    """As many rows of the head on every rank as its constructor has made, and no more."""
+    weights = group.get(group.new("builtins.getattr", model, "lm_head"), "weight")
+    rows = -(-case.config["vocab_size"] // group.world)
+    for rank, weight in enumerate(weights):
+        where = _where(rank, group.world, HELD)
+        expect_shape(weight, (rows, case.config["hidden_size"]), case, where)
 
 
 def _where(rank: int, world: int, what: Text) -> Text:

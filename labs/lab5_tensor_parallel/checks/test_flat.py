@@ -97,9 +97,9 @@ def _scores(case: Case, q: Result, k: Result) -> Tensor:
 
 @cases("rotation")
 def test_rotate_scores(student: Student, case: Case) -> None:
-    """Products of rotated queries and keys are those of Hugging Face, in any order of the tokens.
+    """With pairs (j, j + head_dim/2) turned, q times k is Hugging Face's, in any token order.
 
-    旋转后查询与键的乘积与 Hugging Face 一致，与 token 的顺序无关。
+    旋转各对 (j, j + head_dim/2) 之后，查询与键的乘积与 Hugging Face 一致，与 token 的顺序无关。
     """
     positions, theta = case["positions"], case["theta"]
     student.call(ROTATE, case["q"], positions, 10.0)  # of which nothing may be left over
@@ -145,8 +145,8 @@ def test_rotate_lengths(student: Student, case: Case) -> None:
 
 @checks("""
     test_flat_one: flat_one
-        A single sequence with one kv head gives plain causal attention.
-        单个序列、一个键值头时就是普通的因果注意力。
+        A single sequence with one kv head: every token sees itself and all before it, no other.
+        单个序列、一个键值头：每个 token 看到自己与之前的全部 token，看不到别的。
 
     test_flat_average: flat_uniform
         With keys of zero every token averages itself and what stands before it in its sequence.

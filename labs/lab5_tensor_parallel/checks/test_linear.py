@@ -103,8 +103,8 @@ def test_qkv_shapes(student: Student, case: Case) -> None:
 
 @checks("""
     test_qkv_rows: qkv_own_loading
-        Every rank loads the rows of its own heads.
-        每个 rank 加载自己那些头的行。
+        Every rank loads the rows of its own heads, a block of neighbours.
+        每个 rank 加载自己那些头的行，这些头是连续的一块。
 
     test_qkv_shared: qkv_shared qkv_single
         With more ranks than kv heads, neighbours load the same kv head, and no other.

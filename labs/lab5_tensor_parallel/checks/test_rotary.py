@@ -86,12 +86,19 @@ def test_rotary_runs(student: Student, case: Case) -> None:
     """
     rotary = _rotary(student, case)
     result = rotary(case["q"], case["positions"])
-    names = student.new("labs.given.parallel.named_state", rotary)
-    held = student.call("builtins.len", names)  # whatever they are called
     expect_shape(result, case["q"].shape, case)
     expect_dtype(result, "float32", case)
-    what = Text("the number of tensors in its state_dict", "state_dict 中张量的个数")
-    expect_value(held, 0, case, what)
+    _expect_no_state(student, case, rotary)
+
+
+def _expect_no_state(student: Student, case: Case, rotary: Handle) -> None:
+    """Nothing that a checkpoint would have to provide, whatever it is called."""
+    names = student.new("labs.given.parallel.named_state", rotary)
+    what = Text(
+        "the number of tensors in its state_dict (a buffer needs persistent=False)",
+        "state_dict 中张量的个数（buffer 需要 persistent=False）",
+    )
+    expect_value(student.call("builtins.len", names), 0, case, what)
 
 
 @cases("rotary_plain")
@@ -123,11 +130,12 @@ def _expect_scores(student: Student, case: Case) -> None:
 
 @cases("rotary_scaled", "rotary_factor")
 def test_rotary_lengths(student: Student, case: Case) -> None:
-    """Every head is scaled by the attention factor: the file's, or the one that follows.
+    """Every head is scaled by the attention factor; here, too, no checkpoint provides anything.
 
-    每个头都乘以注意力因子：文件中给出的，或由 factor 推出的。
+    每个头都乘以注意力因子；这时同样不含需要检查点提供的内容。
     """
     rotary = _rotary(student, case)
+    _expect_no_state(student, case, rotary)
     result = rotary(case["q"], case["positions"])
     called = rotary(case["q"], case["positions"], echo=True)
     got = expect_shape(result, case["q"].shape, case).array.astype(np.float64)

@@ -59,9 +59,9 @@ def test_embedding_runs(student: Student, case: Case) -> None:
 
 @cases("embedding_alone")
 def test_embedding_parity(student: Student, case: Case) -> None:
-    """One parameter, weight: every token gets its row.
+    """One parameter, weight: every token gets its row, token 0 too.
 
-    只有一个参数 weight：每个 token 取到自己的那一行。
+    只有一个参数 weight：每个 token 取到自己的那一行，0 号 token 也不例外。
     """
     expect_close(_alone(student, case, EMBEDDING)(case["ids"]), case["y"], case)
 
@@ -177,9 +177,9 @@ def test_lm_head_parity(student: Student, case: Case) -> None:
 
 @cases("lm_head", "lm_head_few")
 def test_lm_head_ranks(student: Student, case: Case) -> None:
-    """On 2 and 4 ranks every rank has all scores, and none for ids that do not exist.
+    """On 2 and 4 ranks every rank has all scores, in the order of the ids, and none for padding.
 
-    在 2 个与 4 个 rank 上，每个 rank 都得到全部分数，且没有不存在的编号的分数。
+    在 2 个与 4 个 rank 上，每个 rank 都得到全部分数，按编号的顺序排列，不含填充列的分数。
     """
     for world in worlds(case):
         group = student.ranks(world)
