@@ -59,6 +59,12 @@ class StandInAttention(nn.Module):
             blocked = torch.ones(seq, k.shape[2], dtype=torch.bool).triu(k.shape[2] - seq + 1)
             seen = seen.masked_fill(blocked, torch.finfo(k.dtype).min)
         else:
+            given, axes = attention_mask.shape, (k.shape[2], seq)
+            if any(n not in (1, full) for n, full in zip(given[::-1], axes, strict=False)):
+                raise ValueError(
+                    f"attention got a mask of shape {list(given)}, which does not fit "
+                    f"{seq} queries and {k.shape[2]} keys"
+                )
             seen = seen + attention_mask
         share = seen.softmax(dim=-1)  # [B or 1, 1, T, keys]
         # The mean over kv heads serves every head alike.

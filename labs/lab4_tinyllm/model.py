@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub c9429b4792bf): fill in the TODOs.
+# Generated from the course's sources (stub f1c1e5646006): fill in the TODOs.
 """Lab 4, the whole model: layers, embeddings, head, checkpoints, masks and generation.
 
 Fill in every TODO, from the top down. Attention and MLP come in as arguments: classes that are
@@ -181,7 +181,7 @@ def load_hf_checkpoint(
 
     Raises:
         ValueError: the files lack a parameter, or hold one that the model does not have; the
-            text names each of them.
+            text names each of them; where both happen, each of one kind is enough.
     """
     # TODO lab4.load: Load a checkpoint
     raise NotImplementedError("TODO lab4.load: to be written")

@@ -227,7 +227,7 @@ def load_hf_checkpoint(
 
     Raises:
         ValueError: the files lack a parameter, or hold one that the model does not have; the
-            text names each of them.
+            text names each of them; where both happen, each of one kind is enough.
     """
     # BEGIN SOLUTION lab4.load
     folder = Path(path)

@@ -73,6 +73,9 @@ def in_pieces(student: Student, model: Handle, case: Case, cache: Handle) -> lis
         given: dict[str, Any] = {"past": cache}
         if "keep" in case.tensors:
             given["attention_mask"] = like(case["keep"], case["keep"].array[:, :end])
+        if "positions" in case.tensors:
+            at = case["positions"]
+            given["position_ids"] = like(at, at.array[..., first:end])
         found.append(model(like(ids, ids.array[:, first:end]), **given))
     return found
 
@@ -117,9 +120,15 @@ def expect_shares(student: Student, path: str, given: Sequence[Any], case: Case)
     # In steps so coarse that chance has no say: what mistakes are recognised by.
     coarse = student.call("labs.given.standin.shares", made, len(shares.array))
     shape = (rows, case["ids"].shape[1] + 1) if "ids" in case.tensors else (rows,)
-    values = expect_shape(drawn, shape, case).array
-    tokens = values.reshape(rows, -1)[:, -1]
+    tokens = expect_shape(drawn, shape, case).array.reshape(rows, -1)[:, -1]
     found = (tokens[:, None] == np.arange(len(shares.array))).mean(axis=0)
+    if tokens.min() == tokens.max() and shares.array.max() < 0.9:
+        want = Text("2 or more (every row is drawn by itself)", "2 以上（每行各自抽取）")
+        what = Text(
+            f"the number of different tokens that {rows} equal rows got",
+            f"{rows} 个相同的行抽到的 token 种数",
+        )
+        raise reject(1, want, case, what)
     what = Text("the share of every token", "每个 token 出现的比例")
     expect_close(Tensor.of(found), shares, case, what, limit=Limit(0.08, 0.08))
     expect_shape(coarse, shares.shape, case, what)

@@ -50,8 +50,8 @@ def _generated(student: Student, model: Handle, case: Case, **given: Any) -> Res
         有填充的各行：掩码随文本一起增长并传给模型。
 
     test_generate_eos: generate_eos generate_large
-        A row that has eos is done and only gets eos again; the others go on.
-        出现 eos 的行已经结束，之后只补 eos；其他行继续。
+        A row that gets eos only gets eos again; others go on, even with eos in the prompt.
+        生成了 eos 的行已经结束，之后只补 eos；其他行继续，提示中有 eos 的行也一样。
     """)
 def _expect_text(student: Student, case: Case) -> None:
     expect_close(_generated(student, _model(student, case), case), case["y"], case, TEXT)
@@ -83,7 +83,7 @@ def test_generate_calls(student: Student, case: Case) -> None:
     if not isinstance(counted, list) or not all(type(count) is int for count in counted):
         raise reject(counted, Text("a list of counts", "各次调用的 token 数"), case)
     most = case["ids"].shape[1] + case["new"] - 1
-    what = Text("tokens that the model reads in all", "模型读入的 token 总数")
+    what = Text("tokens that the model reads in all", "模型一共读入的 token 数")
     why = Text(
         "keys and values of earlier tokens are in the cache.", "之前 token 的键与值已在缓存中。"
     )
@@ -129,7 +129,7 @@ def _expect_shares(student: Student, case: Case) -> None:
 def test_generate_generator(student: Student, case: Case) -> None:
     """The generator reaches the choice, and goes on: same seed, same text, once.
 
-    generator 用于选择 token，而且会继续前进：种子相同，文本相同，仅此一次。
+    选择 token 时使用 generator，它的状态随之改变：种子相同，文本相同，仅此一次。
     """
     ids = case["ids"]
     many = like(ids, np.repeat(ids.array, 300, axis=0))
@@ -143,7 +143,10 @@ def test_generate_generator(student: Student, case: Case) -> None:
     expect_shape(first, (300, ids.shape[1] + 3), case, TEXT)
     why = Text("both generators were seeded alike.", "两个 generator 的种子相同。")
     expect_same(same, first, case, why, TEXT)
-    why = Text("the same generator goes on.", "同一个 generator 会继续前进。")
+    why = Text(
+        "the same generator goes on; nothing may seed it again.",
+        "同一个 generator 每抽取一次，状态就会改变；不要重新设定种子。",
+    )
     expect_unlike(later, first, case, why, TEXT)
 
 

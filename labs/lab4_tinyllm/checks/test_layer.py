@@ -30,8 +30,8 @@ INPUT = Text("hidden_states", "hidden_states")
         两个部分都输出零时，输入原样输出。
 
     test_layer_attention_branch: layer_attention
-        Attention gets the normed input and is added to the input.
-        注意力接收归一化后的输入，其结果加到输入上。
+        Attention gets the normed input; what it gives is added to the input as it is.
+        注意力接收归一化后的输入，其结果原样加到输入上。
 
     test_layer_mlp_branch: layer_mlp
         The MLP gets the normed stream and is added to it.

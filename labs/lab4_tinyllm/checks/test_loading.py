@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
@@ -9,11 +12,12 @@ from autograder.checks.expect import (
     expect_dtype,
     expect_error,
     expect_keys,
+    expect_value,
     reject,
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Dtype, Folder, Handle, Named, Student
+from autograder.sandbox.student import Dtype, Folder, Handle, Named, Result, Student
 from labs.lab4_tinyllm.checks.calls import STAND_INS
 
 WEIGHTS = "labs.given.standin.weights_of"
@@ -22,6 +26,22 @@ PARAMETERS = Text("the model's parameters", "模型的参数")
 
 def _loaded(student: Student, case: Case, *dtype: Dtype) -> Handle:
     return student.new("model.load_hf_checkpoint", Folder(case["folder"]), *STAND_INS, *dtype)
+
+
+def _expect_names(result: Result, case: Case) -> Mapping[str, Any]:
+    """The parameters of a model, which has to have those of the case and no other."""
+    found = expect_keys(result, [], case, PARAMETERS)
+    for names, en, zh in (
+        ([name for name in case.weights if name not in found], "missing", "缺少"),
+        ([name for name in found if name not in case.weights], "too many", "多出"),
+    ):
+        some, more = ", ".join(name[:60] for name in names[:2]), ", …" * (len(names) > 2)
+        what = Text(
+            f"the number of parameters that are {en} ({some}{more})",
+            f"模型{zh}的参数（{some}{more}）的个数",
+        )
+        expect_value(len(names), 0, case, what)
+    return found
 
 
 @checks("""
@@ -39,14 +59,8 @@ def _loaded(student: Student, case: Case, *dtype: Dtype) -> Handle:
     """)
 def _expect_weights(student: Student, case: Case) -> None:
     """Every parameter is the tensor of its name, and there is no other."""
-    wanted = case.weights
-    found = expect_keys(
-        student.call(WEIGHTS, _loaded(student, case)), list(wanted), case, PARAMETERS
-    )
-    if len(found) != len(wanted):
-        want = Text(f"{len(wanted)} parameters", f"{len(wanted)} 个参数")
-        raise reject(found, want, case, PARAMETERS)
-    for name, tensor in wanted.items():
+    found = _expect_names(student.call(WEIGHTS, _loaded(student, case)), case)
+    for name, tensor in case.weights.items():
         expect_close(found[name], tensor, case, Text(name, f"参数 {name}"))
 
 
@@ -67,7 +81,7 @@ def test_load_bfloat16(student: Student, case: Case) -> None:
     以 bfloat16 存储的权重在模型中是 float32，除非另有要求。
     """
     found = student.call(WEIGHTS, _loaded(student, case))
-    for name, tensor in expect_keys(found, list(case.weights), case, PARAMETERS).items():
+    for name, tensor in _expect_names(found, case).items():
         expect_dtype(tensor, "float32", case, Text(name, f"参数 {name}"))
     _expect_weights(student, case)
 
@@ -81,12 +95,8 @@ def test_load_dtype(student: Student, case: Case) -> None:
     found = student.call(WEIGHTS, _loaded(student, case, Dtype("bfloat16")))
     asked = Named("model.load_hf_checkpoint"), Folder(case["folder"]), *STAND_INS
     training = student.call("labs.given.standin.is_training", *asked)
-    weights = expect_keys(found, list(case.weights), case, PARAMETERS)
-    for name, tensor in weights.items():
+    for name, tensor in _expect_names(found, case).items():
         expect_dtype(tensor, "bfloat16", case, Text(name, f"参数 {name}"))
-    if len(weights) != len(case.weights):
-        want = Text(f"{len(case.weights)} parameters", f"{len(case.weights)} 个参数")
-        raise reject(dict(weights), want, case, PARAMETERS)
     if training.value is not False:
         mode = Text("the model's `training`", "模型的 `training`")
         raise reject(

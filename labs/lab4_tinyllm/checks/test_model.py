@@ -53,12 +53,14 @@ def _given(case: Case) -> dict[str, Tensor]:
         有填充的各行：填充被屏蔽，也不计入位置。
 
     test_model_positions: model_positions model_positions_padded
-        Given positions are used, with a mask, too.
-        使用传入的位置；同时传入掩码时也一样。
+        Given positions are used, with a mask and with a cache, too.
+        使用传入的位置；同时传入掩码或缓存时也一样。
     """)
 def _expect_states(student: Student, case: Case) -> None:
     result = model_of(student, case, MODEL)(case["ids"], **_given(case))
     expect_close(result, case["y"], case, keep=kept(case))
+    if "positions" in case.tensors and "pieces" in case.values:
+        expect_pieces(student, model_of(student, case, MODEL), case)
 
 
 @checks("""

@@ -106,7 +106,7 @@ def test_sample_rows(student: Student, case: Case) -> None:
 def test_sample_generator(student: Student, case: Case) -> None:
     """Randomness comes from the given generator, which goes on: same seed, same tokens, once.
 
-    随机性来自传入的 generator：种子相同，结果相同；同一个 generator 会继续前进。
+    随机性来自传入的 generator：种子相同，结果相同；每抽取一次，它的状态就会改变。
     """
     first, second, other = (
         _drawn(student, case, generator=_seeded(student, seed)) for seed in (5, 5, 6)
@@ -126,11 +126,14 @@ def test_sample_generator(student: Student, case: Case) -> None:
     expect_same(second, first, case, why, CHOSEN)
     why = Text("the seeds differ.", "种子不同。")
     expect_unlike(other, first, case, why, CHOSEN)
-    why = Text("the same generator goes on.", "同一个 generator 会继续前进。")
+    why = Text(
+        "the same generator goes on; nothing may seed it again.",
+        "同一个 generator 每抽取一次，状态就会改变；不要重新设定种子。",
+    )
     expect_unlike(on, begun, case, why, CHOSEN)
     why = Text(
         "without a generator torch's own goes on; nothing may set it back.",
-        "没有给定 generator 时使用 torch 自己的，它会继续前进，不应被重置。",
+        "没有给定 generator 时使用 torch 自己的：每抽取一次，它的状态就会改变，不要重新设定种子。",
     )
     expect_unlike(later, own, case, why, CHOSEN)
 

@@ -29,7 +29,8 @@ def own_attention(draw: Draw) -> Draft:
     weights = attention_weights(draw, config)
     x, pieces = draw.normal(batch, tokens, config.hidden_size), pieces_of(draw, tokens)
     joined = " + ".join(map(str, pieces))
-    about = about_sizes(config, tokens, batch, f"in pieces of {joined}: ", f"分为 {joined}：")
+    en, zh = f"in pieces of {joined}: ", f"按 {joined} 分段输入："
+    about = about_sizes(config, tokens, batch, en, zh)
     mask = torch.full((1, 1, tokens, tokens), oracle_model.NARROWEST).triu(1)
     tensors = {"x": x, "mask": mask, "y": oracle.attention(config, weights, x)}
     tensors["positions"] = torch.arange(tokens)
@@ -81,11 +82,13 @@ def own_attention_uniform(draw: Draw) -> Draft:
 
 @recipe()
 def own_attention_padded(draw: Draw) -> Draft:
+    """Positions go on by 2, which nobody gets by counting what the cache holds."""
     config, tokens, batch = sizes(draw)
     weights, keep = attention_weights(draw, config), left_padded(draw, batch, tokens)
     x = draw.normal(batch, tokens, config.hidden_size)
-    mask, positions = oracle_model.mask_of(keep), oracle_model.positions_of(keep)
-    about = about_sizes(config, tokens, batch, "left-padded rows: ", "左侧填充的各行：")
+    mask, positions = oracle_model.mask_of(keep), 2 * oracle_model.positions_of(keep)
+    en, zh = "left-padded rows, given positions 0, 2, 4, …: ", "左侧填充，给定位置 0、2、4……："
+    about = about_sizes(config, tokens, batch, en, zh)
     y = oracle.attention(config, weights, x, mask, positions)
     tensors = {"x": x, "y": y, "mask": mask, "positions": positions, "keep": keep.bool()}
     pieces = [tokens - 3, 1, 1, 1]

@@ -56,7 +56,7 @@ def _drafted(
     if positions is not None:
         tensors["positions"] = positions
     values.pop("rows", None)
-    if values.pop("left", None):
+    if values.pop("left", None) and start is None:
         values["pieces"] = [tokens - 4, 2, 1, 1]
     if values.pop("depths", None):
         for depth, x in enumerate(stream):
@@ -91,9 +91,11 @@ def model_padded(draw: Draw) -> Draft:
 
 @recipe()
 def model_positions(draw: Draw) -> Draft:
+    """One layer: in pieces, too, nothing but the positions matters."""
     start = draw.integer(5, 9)
     en, zh = f"positions from {start} on, row by row: ", f"每行各自的位置，从 {start} 起："
-    return _drafted(draw, en, zh, start=start, rows=True)
+    one = {"num_hidden_layers": 1}
+    return _drafted(draw, en, zh, start=start, rows=True, chunks=True, other=one)
 
 
 @recipe()

@@ -62,7 +62,7 @@ def _drafted(
 def sample_greedy(draw: Draw) -> Draft:
     batch, vocab = draw.pick(((5, 13), (4, 17), (7, 11)))
     logits = torch.stack([draw.permutation(vocab).float() for _ in range(batch)]) * 1e-5 + 4.5
-    about = Text(f"logits [{batch}, {vocab}]", f"logits [{batch}, {vocab}]，形状如上")
+    about = Text(f"logits [{batch}, {vocab}]", f"logits 的形状为 [{batch}, {vocab}]")
     return draft(about, {"logits": logits, "y": logits.argmax(-1)})
 
 
@@ -162,7 +162,7 @@ def sample_rows_top_k(draw: Draw) -> Draft:
     """Each row has but one choice; what bounds the first row, or the last, bounds no other."""
     logits = _sure_rows(draw).log()
     logits[[0, -1]] -= 9.0
-    about = Text("top_k 1, rows of different size", "top_k 为 1，各行大小不同")
+    about = Text("top_k 1, logits far larger in some rows", "top_k 为 1，各行 logits 的量级不同")
     options = {"temperature": 1.0, "top_k": 1}
     return draft(about, {"logits": logits, "y": logits.argmax(-1)}, options=options)
 
@@ -175,5 +175,6 @@ def sample_rows_top_p(draw: Draw) -> Draft:
     y = shares.argmax(-1)
     y[[0, -1]] = -1  # left to chance
     p = draw.pick((0.55, 0.5, 0.6))
-    about = Text(f"top_p {p}, one token is enough in most rows", f"top_p 为 {p}，多数行只需一个")
+    en, zh = f"top_p {p}, one token is enough in most rows", f"top_p 为 {p}，多数行只剩一个候选"
+    about = Text(en, zh)
     return draft(about, {"logits": shares.log(), "y": y}, options={"temperature": 1.0, "top_p": p})
