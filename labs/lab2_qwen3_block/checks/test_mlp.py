@@ -164,9 +164,9 @@ def test_count_matrices(student: Student, case: Case) -> None:
 
 @cases("accounting", "accounting_twin")
 def test_count_norms(student: Student, case: Case) -> None:
-    """All norms are counted, q_norm and k_norm once per layer.
+    """All norms are counted: q_norm and k_norm once per layer, the last norm once in all.
 
-    计入所有归一化，q_norm 与 k_norm 每层各一次。
+    计入所有归一化：q_norm 与 k_norm 每层各一次，末尾的归一化总共一次。
     """
     _expect_counts(student, case, ("norm",))
 
