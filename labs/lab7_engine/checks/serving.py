@@ -218,7 +218,7 @@ def _reason(run: Run, rows: list[list[int]], step: int, here: list[Planned]) -> 
                 f", where request {i}, which lacks only its newest token, computes nothing",
                 f"，而请求 {i} 只差最新的 token，却没有得到计算",
             )
-        if i in now and left and mine.get(i, 0) < now[i][0] and not mine.keys() - now:
+        if i in now and left > 0 and mine.get(i, 0) < now[i][0] and not mine.keys() - now:
             return Text(
                 f", where {left} tokens of the budget are left, and request {i} could compute more",
                 f"，而预算还剩 {left} 个 token，请求 {i} 本可计算更多",

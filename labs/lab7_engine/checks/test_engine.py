@@ -120,7 +120,7 @@ def _expect_inputs(
         held = [block for block in table if block != -1]
         fits = held == blocks[: len(held)] and len(held) >= -(-end // size)
         padded = table == [*held, *[-1] * (len(table) - len(held))]
-        filled = Text(f"{blocks}, filled up with -1", f"{blocks}，其余用 -1 补齐")
+        filled = Text(f"{blocks}, filled up with -1", f"{blocks}，其余用 -1 填充")
         for name, mine, want, same in (
             ("block_tables", table, filled, fits and padded),
             ("tokens", tokens, Text(str(right), str(right)), tokens == right),
