@@ -60,8 +60,8 @@ def test_experts_runs(student: Student, case: Case) -> None:
         一个 token 的所有专家的输出要相加。
 
     test_experts_parity: experts_core
-        The numbers equal those of Hugging Face.
-        数值与 Hugging Face 一致。
+        With several experts per token, what the experts give equals that of Hugging Face.
+        每个 token 有多个专家时，专家的输出与 Hugging Face 一致。
 
     test_experts_unused: experts_unused
         Experts that nobody chose change nothing.
@@ -98,7 +98,7 @@ def test_experts_bfloat16(student: Student, case: Case) -> None:
 
 @cases("experts_core")
 def test_experts_pure(student: Student, case: Case) -> None:
-    """It leaves its inputs, which need not be contiguous, and earlier results alone; calls repeat.
+    """It changes neither inputs (contiguous or not) nor earlier results; equal calls agree.
 
     不修改输入（不必是连续存储的）与之前的结果，相同的调用得到相同的结果。
     """

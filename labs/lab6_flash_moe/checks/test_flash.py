@@ -41,8 +41,8 @@ def test_flash_runs(student: Student, case: Case) -> None:
 
 @checks("""
     test_flash_one_tile: flash_one_tile
-        In a single tile it is plain attention: products, scale, softmax, values.
-        只有一块时就是普通注意力：乘积、缩放、softmax、取值。
+        In one tile of all queries and all keys it is plain attention: scale, softmax, values.
+        一块包含全部查询与全部键时，就是普通注意力：缩放、softmax、取值。
 
     test_flash_ragged: flash_ragged
         Lengths that are no multiples of the blocks lose nothing and add nothing.
@@ -81,9 +81,9 @@ def test_flash_parity(student: Student, case: Case) -> None:
 
 @cases("flash_offset")
 def test_flash_offset(student: Student, case: Case) -> None:
-    """With more keys than queries, the last query sees all, whatever the lengths before.
+    """With more keys than queries, the last query sees all keys, whatever the lengths before.
 
-    键比查询多时，最后一个查询能看到全部键，与之前的调用无关。
+    键比查询多时，最后一个查询能看到全部键，与之前调用的长度无关。
     """
     expect_parity(student, case)
     _expect_last(student, case, 1)
@@ -91,9 +91,9 @@ def test_flash_offset(student: Student, case: Case) -> None:
 
 @cases("flash_last_query")
 def test_flash_decode(student: Student, case: Case) -> None:
-    """A single query sees all keys, as in decoding; so does the last of two, over thousands.
+    """A single query sees all keys, as in decoding; the last of two sees all of thousands.
 
-    单个查询能看到全部键，如解码时那样；有两个查询、数千个键时，最后一个也一样。
+    单个查询能看到全部键，如解码时那样；两个查询、数千个键时，最后一个也能看到全部。
     """
     expect_parity(student, case)
     q, k, v, y = (
@@ -110,9 +110,9 @@ def test_flash_decode(student: Student, case: Case) -> None:
 
 @cases("flash_tiles", "flash_rising", "flash_falling")
 def test_flash_tiles(student: Student, case: Case) -> None:
-    """Many tiles give the same result as one.
+    """Many tiles give the same result as one: all count, and the division comes once, at the end.
 
-    分块计算与不分块的结果相同。
+    分块计算与不分块的结果相同：每一块都要算，只在最后除一次。
     """
     whole = flash(student, case, blocks=(case["q"].shape[2], case["k"].shape[2]))
     tiles = flash(student, case)
@@ -126,9 +126,9 @@ def test_flash_tiles(student: Student, case: Case) -> None:
 
 @cases("flash_core")
 def test_flash_block_sizes(student: Student, case: Case) -> None:
-    """The sizes of the blocks do not change the result.
+    """The sizes of the blocks change neither the result nor which keys a query sees.
 
-    块的大小不影响结果。
+    块的大小既不影响结果，也不影响每个查询能看到哪些键。
     """
     base = flash(student, case)
     expect_shape(base, case["q"].shape, case)
@@ -140,9 +140,9 @@ def test_flash_block_sizes(student: Student, case: Case) -> None:
 
 @cases("flash_causal", "flash_deep")
 def test_flash_future(student: Student, case: Case) -> None:
-    """With causal=True, no output depends on a later key or value.
+    """With causal=True, no output depends on a later key or value, however low the scores are.
 
-    因果时，输出不依赖其后的键与值。
+    因果时，无论分数多低，输出都不依赖其后的键与值。
     """
     rows, keys = case["q"].shape[2], case["k"].shape[2]
     before = flash(student, case)

@@ -51,8 +51,8 @@ def test_loss_runs(student: Student, case: Case) -> None:
         多层的 token 合在一起取平均，而不是逐层计算。
 
     test_loss_masked: loss_masked loss_masked_alone
-        Padding does not count.
-        填充的 token 不计入。
+        Padding counts in neither mean nor in n; the mask is that of each layer in turn.
+        填充不计入两个平均，也不计入 n；掩码依次对应每一层。
     """)
 def _expect_loss(student: Student, case: Case) -> None:
     expect_close(_loss(student, case), case["loss"], case, LOSS)
@@ -60,9 +60,9 @@ def _expect_loss(student: Student, case: Case) -> None:
 
 @cases("loss_one_layer")
 def test_loss_gradient(student: Student, case: Case) -> None:
-    """It can be used for training: its gradient goes through the probabilities.
+    """It can be used for training: its gradient goes through the probabilities, not the shares.
 
-    可以用来训练：梯度经过概率传回。
+    可以用来训练：梯度经过概率传回，而不经过占比。
     """
     gradient = "labs.given.gradient.gradient_of"
     function = Named("mlp.load_balancing_loss")

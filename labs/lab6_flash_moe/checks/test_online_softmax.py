@@ -89,8 +89,8 @@ def test_online_maximum(student: Student, case: Case) -> None:
 
 @checks("""
     test_online_sum: scores_level
-        With the same maximum in every block, the sums of the blocks add up.
-        各块最大值相同时，各块的和应累加起来。
+        With the same maximum in every block, their sums add up, each of them once.
+        各块最大值相同时，各块的和累加起来，每块只算一次。
 
     test_online_total: scores_blocks
         The total is the sum of exp(score - maximum) over all blocks.
@@ -120,7 +120,7 @@ def test_online_hidden(student: Student, case: Case) -> None:
 
 @cases("scores_bfloat16")
 def test_online_bfloat16(student: Student, case: Case) -> None:
-    """Blocks in bfloat16 are summed in float32; those in float64 give float32, too.
+    """Blocks in bfloat16 are summed in float32; float64 blocks give float32 results, too.
 
     bfloat16 的块用 float32 累加；float64 的块也返回 float32。
     """
@@ -133,7 +133,7 @@ def test_online_bfloat16(student: Student, case: Case) -> None:
 
 @cases("scores_blocks", "scores_hidden")
 def test_online_pure(student: Student, case: Case) -> None:
-    """Blocks (contiguous or not) and earlier results stay as they are; calls repeat.
+    """It changes neither blocks (contiguous or not) nor earlier results; equal calls agree.
 
     不修改传入的块（不必是连续存储的）与之前的结果，相同的调用得到相同的结果。
     """

@@ -53,9 +53,9 @@ def test_moe_logits(student: Student, case: Case) -> None:
 
 @cases("moe_normed", "moe_plain")
 def test_moe_parity(student: Student, case: Case) -> None:
-    """The numbers equal those of Hugging Face, with norm_topk_prob and without.
+    """The block equals that of Hugging Face, with norm_topk_prob and without: no residual is added.
 
-    数值与 Hugging Face 一致，norm_topk_prob 为 True 或 False。
+    这一层与 Hugging Face 一致，norm_topk_prob 为 True 或 False；这里不加残差。
     """
     y, _ = expect_items(block_of(student, case)(case["x"]), 2, case)
     expect_close(y, case["y"], case)
@@ -77,7 +77,7 @@ def test_moe_batch(student: Student, case: Case) -> None:
 
 @cases("moe_plain")
 def test_moe_pure(student: Student, case: Case) -> None:
-    """It does not change its input, which need not be contiguous; calls repeat.
+    """It does not change its input, which need not be contiguous; equal calls agree.
 
     不修改输入（输入不必是连续存储的），相同的调用得到相同的结果。
     """
