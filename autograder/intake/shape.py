@@ -131,31 +131,36 @@ def doubts(place: ClassFolder, lab: Lab) -> list[Message]:
 def section(place: ClassFolder, one: Found, lab: Lab) -> list[Found]:
     """The children of a folder that is called a section and holds hand-ins; else none."""
     called = _SECTION.fullmatch(readable(one.name))
-    if one.kind is not Kind.FOLDER or not (called or _digits(one) in range(2, CLASS_DIGITS + 1)):
+    if one.kind is not Kind.FOLDER or not (called or _names_class(one)):
         return []
     inner = listed(place, one)
     whole = [*folders_in(inner), *packed(inner)]
     if any(it.name in lab.files or it.name == METADATA for it in inner):
         return []
     if not called:  # 计科2101 is a class where those in it have longer numbers
-        numbered = sum(_digits(it) > CLASS_DIGITS for it in whole)
+        numbered = sum(len(_number(it)) > CLASS_DIGITS for it in whole)
         return inner if numbered and (numbered > 1 or len(whole) == 1) else []
     named = whole and not any(_is_copy(it, lab) for it in whole)
     return inner if named or is_told(inner) else []
 
 
-def _digits(one: Found) -> int:
-    """Return how many digits the number beside a Chinese name has; 0 where there is none."""
+def _number(one: Found) -> str:
+    """Return the digits of the number beside a Chinese name; empty where there is none."""
     told = download(one, None)
     chinese = told is not None and told.group[0] == "chinese"
-    return sum(map(str.isdigit, told.student.id)) if told is not None and chinese else 0
+    return "".join(filter(str.isdigit, told.student.id)) if told is not None and chinese else ""
+
+
+def _names_class(one: Found) -> bool:
+    """Say whether the number is as short as that of a class: ``计科2101``."""
+    return 2 <= len(_number(one)) <= CLASS_DIGITS
 
 
 def sections(place: ClassFolder, one: Found, lab: Lab) -> bool:
     """Say whether what goes as one student's may be a section: by its name, or as a class is."""
     if one.kind is not Kind.FOLDER:
         called = _SECTION.fullmatch(PACKED.sub("", readable(one.name))) is not None
-        return called or (_digits(one) in range(2, CLASS_DIGITS + 1) and _packs_several(place, one))
+        return called or (_names_class(one) and _packs_several(place, one))
     inner = listed(place, one)
     if any(it.name in lab.files for it in inner):
         return False
@@ -174,7 +179,8 @@ def _packs_several(place: ClassFolder, one: Found) -> bool:
     children = inside.children("")
     while len(children) == 1 and folders_in(children):
         children = inside.children(children[0].path)
-    return sum(_digits(it) > CLASS_DIGITS for it in children[:_ENOUGH]) > 1
+    numbers = {_number(it) for it in children[:_ENOUGH]}
+    return sum(len(number) > CLASS_DIGITS for number in numbers) > 1
 
 
 def _is_copy(one: Found, lab: Lab) -> bool:

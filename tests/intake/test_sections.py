@@ -64,7 +64,8 @@ def test_a_zip_with_the_number_of_a_class_may_be_one(tmp_path: Path) -> None:
     files = {"计科2101.zip": zipped(people), "计科2102.zip": zipped(under("x") | people)}
     (remark,) = survey(laid(tmp_path / "classes", files), LAB).remarks
     assert keys([remark]) == ["sections"] and "计科2101.zip" in render(remark, "zh")
-    ours = {"张三2101.zip": ZIP, "李四2102.zip": zipped(under("2023010002_李四/lab2"))}
+    twice = {**under("2023010001_张三"), **under("2023010001_张三_2")}
+    ours = {"张三2101.zip": zipped(twice), "李四2102.zip": zipped(under("2023010002_李四/lab2"))}
     assert survey(laid(tmp_path / "ours", ours), LAB).remarks == ()
 
 
