@@ -13,7 +13,7 @@ ALWAYS = "lab2"
 PLACES = ("labs", "solutions", "tests/styles", "tests/proof", "tests/mutation", "tests/diagnosis")
 # Tests that prove something of one lab, which their id names.
 _OF_ONE_LAB = re.compile(
-    r"tests/(?:(?:proof|mutation|styles|diagnosis)/|judge/test_odd_replies|reference/|cli/test_serve)"
+    r"tests/(?:(?:proof|mutation|styles|diagnosis)/|judge/test_odd_replies|reference/|commands/test_serve)"
     r".*?(lab\d+)"
 )
 

@@ -164,7 +164,8 @@ def _code(root: Path) -> Iterator[Path]:
 def _given(root: Path) -> Iterator[Path]:
     yield root / "labs" / "__init__.py"
     yield from (root / "labs").glob("*.md")
-    yield from _files(root / "labs" / "given")
+    for name in ("given", "commands"):
+        yield from _files(root / "labs" / name)
 
 
 def _lab(folder: Path, root: Path, stubs_in: str) -> dict[str, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from autograder.course.messages import language
@@ -53,11 +54,12 @@ class Parser(argparse.ArgumentParser):
         return text
 
 
-def chinese() -> dict[str, str]:
-    """The words of ``messages/help.toml``, from English to Chinese."""
-    from autograder.course.messages import catalogue
+def chinese(more: Path | None = None) -> dict[str, str]:
+    """The words of ``messages/help.toml``, from English to Chinese, and of one ``more`` file."""
+    from autograder.course.messages import catalogue, read
 
-    said = (text for key, text in catalogue().items() if key.startswith("help."))
+    said = [text for key, text in catalogue().items() if key.startswith("help.")]
+    said += read(more).values() if more is not None and more.is_file() else ()
     return {text.en: text.zh for text in said}
 
 

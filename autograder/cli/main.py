@@ -11,6 +11,9 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 from autograder.cli import commands as cli_commands
 from autograder.cli import student_commands
@@ -18,15 +21,17 @@ from autograder.cli.commands import Commands, Parser
 from autograder.course import suggestions
 from autograder.course.messages import language
 
-# A student's copy is without it.
+# A student's copy is without the first; a course may bring the second along.
 INSTRUCTORS = "autograder.cli.instructor_commands"
+COURSES = "labs.commands"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status (0 good, 1 something failed, 2 cannot start)."""
-    spoken = cli_commands.asked(sys.argv[1:] if argv is None else argv, language())
-    parser = _parser(cli_commands.chinese() if spoken == "zh" else {})
-    arguments = parser.parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    _find_course(given)
+    parser = _parser(chinese() if cli_commands.asked(given, language()) == "zh" else {})
+    arguments = parser.parse_args(given)
     if arguments.command is None:
         parser.print_help()
         return 0
@@ -82,6 +87,30 @@ def _told(error: ValueError, language: str) -> str:
     return render(reason, language) if isinstance(reason, Message) else str(error)
 
 
+def _find_course(words: Sequence[str]) -> None:
+    """Let commands of the course be found that ``--course`` in front names, or else its variable.
+
+    The parser that reads the option has to know them already.
+    """
+    first, second = (*words, "", "")[:2]
+    named = second if first == "--course" else first.partition("--course=")[2]
+    if root := named or os.environ.get("AUTOGRADER_COURSE"):
+        sys.path.insert(0, root)
+
+
+def chinese() -> dict[str, str]:
+    """The words of all commands, from English to Chinese, those of the course among them."""
+    brought = _spec(COURSES)
+    origin = brought and brought.origin
+    return cli_commands.chinese(Path(origin).with_name("help.toml") if origin else None)
+
+
+def _spec(module: str) -> ModuleSpec | None:
+    with suppress(ModuleNotFoundError):  # the package that it would be in
+        return importlib.util.find_spec(module)
+    return None
+
+
 def _parser(words: Mapping[str, str]) -> argparse.ArgumentParser:
     """The parser of all commands; its help is in these words (see :class:`Parser`)."""
     text = "Checks and grades the labs of qwen3-labs."
@@ -90,6 +119,7 @@ def _parser(words: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument("--course", dest="root", metavar="DIR", help=text)
     commands = Commands(parser)
     student_commands.add(commands)
-    if importlib.util.find_spec(INSTRUCTORS) is not None:
-        importlib.import_module(INSTRUCTORS).add(commands)
+    for module in (INSTRUCTORS, COURSES):
+        if _spec(module) is not None:
+            importlib.import_module(module).add(commands)
     return parser

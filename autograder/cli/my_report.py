@@ -7,12 +7,11 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from autograder.cli import chat
 from autograder.cli.student import begun, tried
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
@@ -154,9 +153,7 @@ def _picture(title: str, parts: Sequence[str]) -> str:
 # What the machine knows for a report: scores, environment, text of the model, pictures.
 
 FIGURES = "report_figures"
-TOKENS = 60
-PROMPT = "Call me"
-OWN_NUMBERS = "autograder.cli.own_numbers"
+FIGURES_OF_LAB = "figures"  # a module of a lab that prints what to draw
 _SECONDS = 120  # for code of the student's own that runs outside of a worker
 
 Tried = Callable[[Lab, Path], ClassRecord]
@@ -217,16 +214,15 @@ def _environment(language: str) -> str:
 
 
 def _text(labs: Sequence[LabRow], language: str) -> str:
-    """Return what the tiny checkpoint says through the last lab that can talk and passes."""
-    able = [lab for lab in labs if lab.kind == "passed" and chat.can_talk(lab.lab)]
+    """Return what the command prints that shows the last lab that passes and has one at work."""
+    able = [lab for lab in labs if lab.kind == "passed" and lab.lab.after]
     if not able:
         return _say_machine_parts("no_text", language)
-    number = number_of(able[-1].lab)
-    command = [sys.executable, "-m", "autograder", "chat", "--lab", number]
-    said = _output([*command, "--prompt", PROMPT, "--tokens", str(TOKENS)])
+    number, command = number_of(able[-1].lab), able[-1].lab.after
+    said = _output([sys.executable, "-m", "autograder", command, "--lab", number])
     if not said:
         return _say_machine_parts("no_text", language)
-    intro = _say_machine_parts("text_intro", language, lab=number, tokens=TOKENS, prompt=PROMPT)
+    intro = _say_machine_parts("text_intro", language, command=f"make {command} LAB={number}")
     return f"{intro}\n\n{fence(block(said))}"
 
 
@@ -236,13 +232,13 @@ def _figures(labs: Sequence[LabRow], place: Path, language: str) -> str:
         bars = [(f"LAB={number_of(lab.lab)}", *lab.points) for lab in labs]
         title = _say_machine_parts("figure_scores", language)
         pictures["scores.svg"] = title, shares(title, bars)
-    own = _own_numbers(labs)
-    if own:
-        title = _say_machine_parts("figure_cache", language)
-        axis = _say_machine_parts("figure_cache_axis", language)
-        pictures["kv_cache.svg"] = title, lines(title, axis, _together(own["cache"]))
-        title = _say_machine_parts("figure_parameters", language)
-        pictures["parameters.svg"] = title, stacks(title, own["parameters"])
+    for figure in _brought(labs):
+        title, data = figure["title"][language], figure["data"]
+        if figure["kind"] == "stacks":
+            picture = stacks(title, data)
+        else:
+            picture = lines(title, figure["axis"][language], _together(data))
+        pictures[f"{figure['name']}.svg"] = title, picture
     if not pictures:
         return _say_machine_parts("no_figures", language)
     folder = place / FIGURES
@@ -260,16 +256,14 @@ def _together(series: Mapping[str, Any]) -> dict[str, Any]:
     return {", ".join(same): json.loads(points) for points, same in names.items()}
 
 
-def _own_numbers(labs: Sequence[LabRow]) -> dict[str, Any]:
-    """Return what the student's own functions of lab 2 count; empty while they are not right."""
-    needed = {"count_parameters", "kv_cache_bytes"}
+def _brought(labs: Sequence[LabRow]) -> Iterator[dict[str, Any]]:
+    """What ``figures.py`` of a lab has to draw, from the exercises that are right."""
     for lab in labs:
-        right = {row.name for row in lab.rows if row.kind == "passed"}
-        if needed <= right:
-            said = _output([sys.executable, "-m", OWN_NUMBERS, str(lab.lab.folder)])
-            found = json.loads(said) if said.startswith("{") else {}
-            return found if isinstance(found, dict) else {}
-    return {}
+        if (lab.lab.folder / f"{FIGURES_OF_LAB}.py").is_file():
+            right = [row.name for row in lab.rows if row.kind == "passed"]
+            module = f"labs.{lab.lab.name}.{FIGURES_OF_LAB}"
+            said = _output([sys.executable, "-m", module, str(lab.lab.folder), *right])
+            yield from json.loads(said) if said.startswith("[") else []
 
 
 def _output(command: Sequence[str]) -> str:

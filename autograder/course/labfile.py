@@ -251,6 +251,7 @@ class _Reader:
             "folders",
             "tests",
             "feedback",
+            "after",
             "limits",
             "exercise",
         )
@@ -281,6 +282,7 @@ class _Reader:
             folders=folders + tests,
             tests="".join(tests),
             feedback=top.string("feedback", FEEDBACK, default=FEEDBACK[-1]),
+            after=top.string("after", default=""),
         )
         ids = [exercise.id for exercise in exercises]
         for exercise in ids:

@@ -205,6 +205,7 @@ class Lab:
     ``feedback`` says how much of a mistake the score report tells: one of ``FEEDBACK``.
     ``folders``: what a hand-in's process may read beside Python, by path inside the project.
     ``tests``: the one of them that holds pytest files, where the checks are those (``adopt``).
+    ``after``: the command of the course that shows the work at work, once all cases pass.
     """
 
     name: str
@@ -218,6 +219,7 @@ class Lab:
     feedback: str = "name"
     folders: tuple[str, ...] = ()
     tests: str = ""
+    after: str = ""
 
     @cached_property  # every score of every hand-in goes through them
     def checks(self) -> tuple[Check, ...]:

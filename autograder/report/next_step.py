@@ -70,7 +70,6 @@ def next_lines(
     language: str,
     *,
     todos: Mapping[str, str] = MappingProxyType({}),
-    talks: bool = False,
 ) -> list[str]:
     """The exercise to work on now, with the command that checks it.
 
@@ -78,7 +77,6 @@ def next_lines(
         rows: what was looked at.
         following: number of the lab after this one; behind the last one all are looked at.
         todos: where the TODO of an exercise stands, by its id.
-        talks: whether the lab can chat.
     """
     lab = number_of(record.lab)
     ids = [exercise.id for exercise in record.lab.exercises]
@@ -98,7 +96,8 @@ def next_lines(
         if place and row.kind != "failed":
             lines.insert(0, _say("todo", language, place=place))
         if row.kind == "failed":
-            stuck = _stuck(finding_of(record, row))
+            finding = finding_of(record, row)
+            stuck = "stuck_known" if finding and finding.misconceptions else "stuck"
             lines.append(_say(stuck, language, command=command_of(lab, "hint", name)))
         return lines
     done = nothing_left(record, rows, language)
@@ -109,18 +108,10 @@ def next_lines(
         return [done, _next(command_of(lab, "test", name), language)]
     lines = [done, _say("earned", language, title=record.lab.title.in_(language), count=len(ids))]
     # The lab itself first: what was built is seen at work before the next one begins.
-    if talks:
-        lines.append(_say("talk", language, command=command_of(lab, "chat")))
+    if record.lab.after:
+        lines.append(_say("after", language, command=command_of(lab, record.lab.after)))
     lines.append(_say("hand_in", language, command=submit_command(lab)))
     return [*lines, _next(command_of(following, "test"), language)]
-
-
-def _stuck(finding: Finding | None) -> str:
-    """The key of what makes one curious about the hint."""
-    if finding and finding.misconceptions:
-        return "stuck_known"
-    steps = {"diagnosis.agrees", "diagnosis.differs_at_once"}
-    return "stuck_step" if finding and steps & {one.key for one in finding.known} else "stuck"
 
 
 def finding_of(record: ClassRecord, row: ScoreRow) -> Finding | None:

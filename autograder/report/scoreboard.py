@@ -20,10 +20,10 @@ from autograder.course.records import (
 )
 from autograder.course.score import score_of
 from autograder.report.escape import block, fitted, folded, line, width
-from autograder.report.next_step import command_of, next_lines, number_of
+from autograder.report.next_step import command_of, finding_of, next_lines, number_of
 from autograder.report.remedies import NO_MATHEMATICS, key_of
 from autograder.report.terminal import coloured, columns, glyphs
-from autograder.report.view import BAD, ScoreRow, label, root_of, rows_of, short
+from autograder.report.view import BAD, ScoreRow, label, root_of, rows_of, sentence, short
 
 LINES = 28  # of the whole board, so that its first row stays in sight
 _MORE = 4  # titles of further checks that fail
@@ -32,6 +32,7 @@ _PRINTS = 8
 _FRAMES = 3
 _NAME = 17  # columns of an exercise's name
 _INDENT = 12 + _NAME  # of what stands beside it
+_STEPS = ("diagnosis.agrees", "diagnosis.differs_at_once")
 
 
 def scoreboard(
@@ -42,7 +43,6 @@ def scoreboard(
     hidden: int | None = None,
     following: str = "",
     todos: Mapping[str, str] = MappingProxyType({}),
-    talks: bool = False,
     prints: bool = False,
 ) -> tuple[str, bool]:
     """The text for the terminal, and whether every check that counts passed.
@@ -54,14 +54,13 @@ def scoreboard(
         hidden: how many hidden cases the grader runs for the whole lab; None if not known.
         following: number of the next lab; empty for none.
         todos: where the TODO of an exercise stands, by its id.
-        talks: whether the lab can chat.
         prints: show what checks that passed have printed, too.
     """
     rows = rows_of(record, chosen)
     open_rows = [row for row in rows if row.missed]
     if len(rows) < len(record.lab.exercises):
         hidden = None  # the number is that of all exercises
-    after = next_lines(record, rows, following, language, todos=todos, talks=talks)
+    after = next_lines(record, rows, following, language, todos=todos)
     end = ["", *_total(rows, hidden, language), *after]
     end += [render(mark, language) for mark in record.hand_ins[0].shown_marks]
     end.append(_say("isolation_short", language, level=record.isolation.level))
@@ -138,14 +137,24 @@ def _detail(row: ScoreRow, record: ClassRecord, room: int, language: str) -> lis
         if not (file and r.message == result.message)
     ]
     of = "" if here else short(check.exercise)
-    below = min(_LEAST, len(others)) + bool(others)
-    lines = ["", *symptom(check, result, language, room - 1 - below, of)]
+    waiting = sum(here and r.outcome is Outcome.SKIPPED for _, r in row.missed)
+    below = min(_LEAST, len(others)) + bool(others) + bool(waiting)
+    steps = _steps(record, row, language) if here else []
+    lines = ["", *symptom(check, result, language, room - 1 - below - len(steps), of), *steps]
     if others:
         titles = [f"    {line(one.title.in_(language))}" for one in others[:_MORE]]
-        titles = titles[: max(_LEAST, room - len(lines) - 1)]
+        titles = titles[: max(_LEAST, room - len(lines) - 1 - bool(waiting))]
         key = "also_first" if len(titles) < len(others) else "also"
         lines += [_say(key, language, count=len(others), shown=len(titles)), *titles]
-    return lines
+    return [*lines, _say("not_run", language, count=waiting)] if waiting else lines
+
+
+def _steps(record: ClassRecord, row: ScoreRow, language: str) -> list[str]:
+    """Up to which step the student's numbers are right, and which one differs first."""
+    finding = finding_of(record, row)
+    known = [one for one in finding.known if one.key in _STEPS] if finding else []
+    said = [folded(sentence(one, language, line), columns() - 2) for one in known]
+    return [f"  {text}" for texts in said for text in texts]
 
 
 def _whole_file(result: CheckResult) -> bool:
@@ -163,7 +172,8 @@ def symptom(
     first and last prints: two frames and one print at least. ``exercise`` is named, if any.
     """
     word = render(Message(f"outcome.{result.outcome.value}"), language)
-    values = {"outcome": word, "title": line(check.title.in_(language)), "exercise": exercise}
+    title = line(check.title.in_(language)).rstrip(".。")
+    values = {"outcome": word, "title": title, "exercise": exercise}
     lines = folded(_say("check_of" if exercise else "check", language, **values), columns())
     if result.message is not None:
         reason = render(result.message, language)

@@ -240,13 +240,13 @@ def test_proofs_of_other_labs_are_left_out(monkeypatch: Any) -> None:
         "tests/styles/test_lab5_styles.py::test_there_are_enough_styles",
         "tests/judge/test_odd_replies.py::test_any_answer[lab1-test_silu]",
         "tests/reference/test_lab1_oracle.py::test_an_embedding_is_that_of_torch",
-        "tests/cli/test_serve.py::test_every_right_style_of_lab7_says_what_a_plain_model_says[a]",
+        "tests/commands/test_serve.py::test_every_right_style_of_lab7_says_what_a_plain_model_says[a]",
     ]
     proved = [
         *(name.replace("lab", "lab4 was lab") for name in left_out),
         "tests/proof/test_proof.py::test_a_slice_of_the_mistakes_is_caught[lab2]",
         "tests/proof/test_proof.py::test_the_examples_lose_what_their_names_say",
         "tests/grading/test_lab1.py::test_ones_own_norm_passes",
-        "tests/cli/test_serve.py::test_twenty_at_once_are_what_each_is_alone",
+        "tests/commands/test_serve.py::test_twenty_at_once_are_what_each_is_alone",
     ]
     assert [name for name in (*left_out, *proved) if labs.is_left_out(name)] == left_out

@@ -232,7 +232,7 @@ def test_debug_stops_in_the_students_file(tmp_path: Path, ending: str) -> None:
 def test_chance_is_the_same_every_time_and_can_be_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from autograder.cli.chat import run
+    from labs.commands.chat import run
 
     files = {name: str(SOLUTION / name) for name in LAB.files}
     texts = []

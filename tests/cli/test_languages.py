@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli import commands
-from autograder.cli.chat import run as chat
-from autograder.cli.main import _parser, main
+from autograder.cli.main import _parser, chinese, main
 from autograder.course import labfile
+from labs.commands.chat import run as chat
 from tests.cli.test_student_commands import PLAIN_PYTEST
 from tests.warm import grade
 
@@ -27,7 +26,7 @@ class Missing(dict[str, str]):
     """Words that remember which texts they lack."""
 
     def __init__(self) -> None:
-        super().__init__(commands.chinese())
+        super().__init__(chinese())
         self.lacking: set[str] = set()
 
     def get(self, key: str, default: str | None = None) -> str:  # type: ignore[override]

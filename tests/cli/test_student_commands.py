@@ -160,10 +160,10 @@ def test_files_that_are_absent_are_told(tmp_path: Path) -> None:
         (["debug", "-k", "nothing_like_that"], ("nothing_like_that", "lab2.mlp")),
         (
             ["chat", "--lab", "1"],
-            ("lab1_foundations has no chat; labs 2, 4, 5, 7 have: make chat",),
+            ("lab1_foundations has no chat; labs 2, 4, 5, 7 have it: make chat",),
         ),
-        (["serve", "--lab", "2"], ("lab2_qwen3_block has no engine", "make serve LAB=7")),
-        (["chat", "--lab", "3", "--lang", "zh"], ("lab3_kv_cache 没有聊天功能", "make chat LAB=2")),
+        (["serve", "--lab", "2"], ("lab2_qwen3_block has no serve", "make serve LAB=7")),
+        (["chat", "--lab", "3", "--lang", "zh"], ("lab3_kv_cache 没有 chat", "make chat LAB=2")),
         (["test", "--lab", "99", "--lang", "zh"], ("没有名为 '99' 的实验", "lab2_qwen3_block")),
         (["test", "-k", "none_such", "--lab", "2", "--lang", "zh"], ("没有这样命名的练习",)),
         (["test", "-k", "none_such", "--lang", "zh"], ("请用 LAB=",)),

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from autograder.cli.main import main
-from autograder.cli.own_numbers import SIZES, config
 from autograder.course.labfile import ROOT, SOLUTIONS
 from autograder.course.records import HandIn, Outcome, Submission
 from autograder.course.score import neat, score_of
@@ -17,6 +16,7 @@ from autograder.grading import overrides, written_report
 from autograder.grading.written_report import FormError, graded
 from autograder.sandbox.fence import Fence
 from autograder.worker.loader import StudentModules, read_sources
+from labs.lab2_qwen3_block.figures import SIZES, config
 
 FORM = written_report.load()
 TEMPLATE = (ROOT / "report_template.md").read_text(encoding="utf-8")

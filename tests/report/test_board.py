@@ -134,7 +134,26 @@ def test_what_fails_elsewhere_is_said_to_be_there_and_is_gone_to() -> None:
     results = {check.name: waits} | failed(need.name)
     text = scoreboard.scoreboard(record(results, lab), (check.name,), "en")[0]
     exercise = need.exercise.split(".")[1]
-    assert f"” of {exercise}\n" in text and f"-k {exercise}\n" in text
+    assert f"” of {exercise} " in " ".join(text.split()) and f"-k {exercise}\n" in text
+
+
+def test_where_the_numbers_part_is_said_on_the_board() -> None:
+    known = Message("diagnosis.differs_at_once", {"differs": {"en": "the scores", "zh": "分数"}})
+    finding = Finding(("lab2.attention",), Certainty.UNKNOWN, known=(known,))
+    whole = record(failed("test_attention_parity"))
+    whole = replace(whole, hand_ins=(replace(whole.hand_ins[0], findings=(finding,)),))
+    checks = [check.name for check in whole.lab.checks]
+    assert "  The first difference: the scores." in scoreboard.scoreboard(whole, checks, "en")[0]
+    kept_back = replace(whole, lab=replace(whole.lab, feedback="symptom"))
+    assert "first difference" not in scoreboard.scoreboard(kept_back, checks, "en")[0]
+
+
+def test_how_many_checks_wait_for_what_failed_is_said() -> None:
+    waits = CheckResult(
+        "test_attention_parity", Outcome.SKIPPED, Message("check.needs", {"check": "x"})
+    )
+    text = shown({"test_attention_parity": waits} | failed("test_attention_future"))
+    assert "  1 check that builds on what failed did not run." in text
 
 
 def test_a_row_that_failed_says_what_failed_and_not_what_was_not_tried() -> None:

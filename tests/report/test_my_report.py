@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli import my_report, own_numbers
+from autograder.cli import my_report
 from autograder.cli.my_report import BLOCKS, filled
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.quantity import fields
 from autograder.course.records import CheckResult, ClassRecord, HandIn, Isolation, Lab, Outcome
 from labs.given.config import Qwen3Config
+from labs.lab2_qwen3_block import figures
 
 TEMPLATES = [ROOT / name for name in my_report.TEMPLATES.values()]
 PARTS = dict.fromkeys(BLOCKS, "")
+FIGURES = "labs.lab2_qwen3_block.figures"
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
@@ -77,7 +79,7 @@ def passing(lab: Lab, folder: Path) -> ClassRecord:
 def counted() -> str:
     """What the solution's own functions count; it costs an import of torch."""
     solution = labfile.SOLUTIONS / "lab2_qwen3_block"
-    return my_report._output([sys.executable, "-m", my_report.OWN_NUMBERS, str(solution)])
+    return my_report._output([sys.executable, "-m", FIGURES, str(solution), *figures.NEEDED])
 
 
 @pytest.fixture
@@ -87,7 +89,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = counted()
 
     def output(command: list[str]) -> str:
-        return numbers if my_report.OWN_NUMBERS in command else "Call me Ishmael"
+        return numbers if FIGURES in command else "Call me Ishmael"
 
     monkeypatch.setattr(my_report, "_output", output)
 
@@ -100,7 +102,7 @@ def test_the_report_is_begun_and_filled_in(
     path = tmp_path / my_report.FILE
     text = path.read_text(encoding="utf-8")
     assert "| 100 / 100 |" in text and "Call me Ishmael" in text and "torch 2" in text
-    assert ("我的实验 2" in text) == (language == "zh")
+    assert ("用我的代码" in text) == (language == "zh")
     pictures = re.findall(r"\]\((report_figures/\w+\.svg)\)", text)
     assert len(pictures) == 3
     for name in pictures:
@@ -131,8 +133,9 @@ def test_own_functions_that_break_cost_their_pictures_alone(tmp_path: Path) -> N
     lab = labfile.load(labfile.find_lab("2"))
     for name in lab.files:
         shutil.copy(lab.folder / name, tmp_path)
-    command = [sys.executable, "-m", my_report.OWN_NUMBERS, str(tmp_path)]
-    assert my_report._output(command) == ""
+    command = [sys.executable, "-m", FIGURES, str(tmp_path)]
+    assert my_report._output([*command, *figures.NEEDED]) == ""
+    assert my_report._output(command) == "[]"
 
 
 # ------------------------------------------------------------------------------ the pictures
@@ -148,7 +151,7 @@ def test_the_sizes_of_the_pictures_are_those_of_qwen3() -> None:
         "32B": 32_762_123_264,
     }
     for name, want in total.items():
-        assert _parameters(own_numbers.config(name)) == want
+        assert _parameters(figures.config(name)) == want
 
 
 def _parameters(c: Qwen3Config) -> int:

@@ -63,10 +63,21 @@ def catalogue() -> dict[str, Text]:
     """
     found: dict[str, Text] = {}
     for path in sorted(Path(__file__).parent.glob("*.toml")):
-        for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
-            if set(entry) != {"en", "zh"}:
-                raise ValueError(f"{path.name}: [{name}] needs exactly the keys en and zh")
-            found[f"{path.stem}.{name}"] = Text(entry["en"], entry["zh"])
+        found |= {f"{path.stem}.{name}": text for name, text in read(path).items()}
+    return found
+
+
+def read(path: Path) -> dict[str, Text]:
+    """The sentences of one TOML file, by name.
+
+    Raises:
+        ValueError: an entry lacks a language (names file and key).
+    """
+    found = {}
+    for name, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        if set(entry) != {"en", "zh"}:
+            raise ValueError(f"{path.name}: [{name}] needs exactly the keys en and zh")
+        found[name] = Text(entry["en"], entry["zh"])
     return found
 
 

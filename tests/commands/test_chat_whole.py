@@ -11,10 +11,10 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from autograder.cli.chat import run
 from autograder.course import labfile
 from autograder.worker import real_weights
 from autograder.worker.loader import StudentModules, read_sources
+from labs.commands.chat import run
 from labs.given.config import Qwen3Config
 from solutions.reference import oracle_model
 

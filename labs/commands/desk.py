@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from autograder.cli.engine_parts import EngineParts
-from autograder.cli.own_code import ChatError
 from autograder.course.records import Text
+from labs.commands.engine_parts import EngineParts
+from labs.commands.own_code import ChatError
 
 if TYPE_CHECKING:
     import torch

@@ -10,14 +10,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
-from autograder.cli import engine_chat, engine_parts, rank_chat
-from autograder.cli.engine_parts import ENGINE
-from autograder.cli.own_code import ChatError, class_of, explained, importable, said_in
-from autograder.course import labfile
-from autograder.course.labfile import LabError
 from autograder.course.records import Lab, Text, ToldError
-from autograder.report.next_step import number_of
 from autograder.worker.loader import StudentModules
+from labs.commands import engine_chat, engine_parts, rank_chat
+from labs.commands.engine_parts import ENGINE
+from labs.commands.own_code import ChatError, class_of, explained, importable, said_in
 
 if TYPE_CHECKING:
     import torch
@@ -171,39 +168,19 @@ class Chance(TypedDict):
 
 
 def can_talk(lab: Lab) -> bool:
-    """Return whether a lab builds both classes: then its checks make them by these very names.
-
-    Where they are split over ranks, only a whole model can talk.
-    """
-    checks = _checks_of(lab)
-    named = [f"{module}.{name}" for module, name in CLASSES.items()]
-    whole = not is_split(lab) or MODEL in lab.files
-    return whole and all(any(name in text for text in checks) for name in named)
+    """Return whether a lab is tried out by chatting once it passes."""
+    return lab.after == "chat"
 
 
 def is_split(lab: Lab) -> bool:
     """Return whether a lab's checks ask for ranks."""
-    return any("student.ranks(" in text for text in _checks_of(lab))
-
-
-def _checks_of(lab: Lab) -> list[str]:
-    return [p.read_text(encoding="utf-8") for p in sorted((lab.folder / "checks").glob("*.py"))]
+    checks = sorted((lab.folder / "checks").glob("*.py"))
+    return any("student.ranks(" in path.read_text(encoding="utf-8") for path in checks)
 
 
 def can_serve(lab: Lab) -> bool:
     """Return whether a lab has an engine, too, that serves many at once."""
-    made = any("engine.Engine" in text for text in _checks_of(lab))
-    return can_talk(lab) and ENGINE in lab.files and made
-
-
-def nobody_to_talk_to(lab: Lab) -> LabError:
-    """For a lab that has no chat: which ones have."""
-    labs = (labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml")))
-    able = [number_of(one) for one in labs if can_talk(one)]
-    return LabError(
-        f"{lab.name} has no chat; labs {', '.join(able)} have: make chat LAB={able[0]}",
-        f"{lab.name} 没有聊天功能；实验 {'、'.join(able)} 有：make chat LAB={able[0]}",
-    )
+    return can_talk(lab) and ENGINE in lab.files
 
 
 def run(

@@ -10,28 +10,15 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from autograder.cli import chat
-from autograder.cli.completions import HERE, Server, Service
-from autograder.cli.desk import Desk
-from autograder.cli.engine_parts import EngineParts, Sizes, built
-from autograder.cli.own_code import ChatError, explained, importable, said_in
-from autograder.course import labfile
-from autograder.course.labfile import LabError
-from autograder.course.records import Lab, Text, ToldError
-from autograder.report.next_step import number_of
+from autograder.course.records import Text, ToldError
 from autograder.worker.loader import StudentModules
+from labs.commands import chat
+from labs.commands.completions import HERE, Server, Service
+from labs.commands.desk import Desk
+from labs.commands.engine_parts import EngineParts, Sizes, built
+from labs.commands.own_code import ChatError, explained, importable, said_in
 
 GRACE = 10.0  # seconds for what runs when the server ends
-
-
-def nothing_to_serve(lab: Lab) -> LabError:
-    """For a lab that has no engine: which ones have."""
-    labs = (labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml")))
-    able = [number_of(one) for one in labs if chat.can_serve(one)]
-    return LabError(
-        f"{lab.name} has no engine; labs {', '.join(able)} have: make serve LAB={able[0]}",
-        f"{lab.name} 没有推理引擎；实验 {'、'.join(able)} 有：make serve LAB={able[0]}",
-    )
 
 
 def run(files: Mapping[str, str], checkpoint: Path, port: int, language: str = "") -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.cli import chat, rank_chat
 from autograder.course import labfile
 from autograder.course.records import ToldError
+from labs.commands import chat, rank_chat
 
 LAB = labfile.load(labfile.find_lab("5"))
 SOLUTION = labfile.SOLUTIONS / LAB.name

@@ -23,12 +23,12 @@ import torch
 from tokenizers import Tokenizer
 
 from autograder.authoring import styles
-from autograder.cli import chat, engine_chat, serve
-from autograder.cli.completions import Server
-from autograder.cli.desk import Desk
-from autograder.cli.engine_parts import ByteText, EngineParts, Sizes, built, in_bytes
-from autograder.cli.own_code import importable
 from autograder.course import labfile
+from labs.commands import chat, engine_chat, own_code, serve
+from labs.commands.completions import Server
+from labs.commands.desk import Desk
+from labs.commands.engine_parts import ByteText, EngineParts, Sizes, built, in_bytes
+from labs.commands.own_code import importable
 from labs.given.checkpoint import load_model
 from labs.given.config import Qwen3Config
 from labs.given.generate import generate
@@ -440,7 +440,8 @@ def test_a_taken_port_and_a_lab_without_an_engine_are_said(
     assert "端口 99999 不可用" in capsys.readouterr().err
     other = labfile.load(labfile.find_lab("2"))
     assert chat.can_serve(LAB) and chat.can_talk(LAB) and not chat.can_serve(other)
-    assert "labs 7 have: make serve LAB=7" in str(serve.nothing_to_serve(other))
+    assert "lab 7 has it: make serve LAB=7" in str(own_code.not_in(other, "serve", chat.can_serve))
+    assert str(own_code.not_in(other, "sing", lambda lab: False)) == f"{other.name} has no sing"
 
 
 def test_bytes_of_a_character_come_together_again() -> None:

@@ -20,9 +20,9 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from autograder.cli.desk import Desk, Ended, Seat
-from autograder.cli.engine_parts import ByteText, in_bytes
 from autograder.course.records import Text
+from labs.commands.desk import Desk, Ended, Seat
+from labs.commands.engine_parts import ByteText, in_bytes
 
 HERE = "127.0.0.1"
 MOST_BYTES = 1 << 20  # of a body

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autograder.cli.own_code import ChatError, class_of
 from autograder.course.records import Text
 from autograder.worker.loader import StudentModules
+from labs.commands.own_code import ChatError, class_of
 
 if TYPE_CHECKING:
     import torch

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from autograder.cli.chat import run, stream_text
+from labs.commands.chat import run, stream_text
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "labs" / "given" / "tiny_qwen3"
 SOLUTIONS = ROOT / "solutions" / "lab2_qwen3_block"
 

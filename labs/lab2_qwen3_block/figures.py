@@ -1,7 +1,8 @@
-"""``python -m autograder.cli.own_numbers LAB_FOLDER``: what a student's functions count, as JSON.
+"""Figures for a student's report: ``python -m labs.lab2_qwen3_block.figures FOLDER EXERCISE …``.
 
-It runs the student's code in its own process, so that nothing it does can end the command that
-asked. Prints ``{"parameters": {model: {part: count}}, "cache": {model: [[tokens, GiB], …]}}``.
+Takes the folder of the hand-in and the exercises that it has passed, runs the student's code in
+its own process, so that nothing it does can end the command that asked, and prints a list of
+figures as JSON: name, title, kind (``stacks`` or ``lines``), data, and the axis of lines.
 """
 
 from __future__ import annotations
@@ -40,12 +41,21 @@ def config(name: str) -> Qwen3Config:
     )
 
 
+NEEDED = {"count_parameters", "kv_cache_bytes"}
+
+
 def main(argv: list[str]) -> int:
     """See the module's docstring."""
-    folder = Path(argv[1])
+    folder, passed = Path(argv[1]), set(argv[2:])
+    print(json.dumps(_figures(folder) if passed >= NEEDED else []))
+    return 0
+
+
+def _figures(folder: Path) -> list[dict[str, object]]:
     modules = StudentModules(*read_sources(folder, ("attention.py", "mlp.py"))).install()
     own = modules.module("mlp.py")
-    parameters, cache = {}, {}
+    parameters: dict[str, dict[str, int]] = {}
+    cache: dict[str, list[list[float]]] = {}
     for name in SIZES:
         counts = own.count_parameters(config(name))
         parameters[name] = {part: int(n) for part, n in counts.items() if part != "total"}
@@ -53,8 +63,27 @@ def main(argv: list[str]) -> int:
             [tokens, own.kv_cache_bytes(config(name), tokens, 1, "bfloat16") / 2**30]
             for tokens in TOKENS
         ]
-    print(json.dumps({"parameters": parameters, "cache": cache}))
-    return 0
+    return [
+        {
+            "name": "kv_cache",
+            "title": {
+                "en": "KV cache of one sequence in bfloat16, GiB (my kv_cache_bytes)",
+                "zh": "一条序列的 KV 缓存，bfloat16，单位 GiB（由我的 kv_cache_bytes 计算）",
+            },
+            "kind": "lines",
+            "axis": {"en": "tokens", "zh": "token 数"},
+            "data": cache,
+        },
+        {
+            "name": "parameters",
+            "title": {
+                "en": "Where the parameters of Qwen3 are (my count_parameters)",
+                "zh": "Qwen3 的参数分布（由我的 count_parameters 计算）",
+            },
+            "kind": "stacks",
+            "data": parameters,
+        },
+    ]
 
 
 if __name__ == "__main__":

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autograder.course.records import Text, ToldError
+from autograder.course import labfile
+from autograder.course.labfile import LabError
+from autograder.course.records import Lab, Text, ToldError
+from autograder.report.next_step import number_of
 from autograder.worker.loader import StudentModules
 
 # What Python says where a lab gives a cache to attention that was carried over without one.
@@ -18,6 +21,18 @@ NO_CACHE_YET = "got an unexpected keyword argument 'past'"
 
 class ChatError(ToldError):
     """Something to tell the student: a sentence in English and one in Chinese."""
+
+
+def not_in(lab: Lab, command: str, able: Callable[[Lab], bool]) -> LabError:
+    """For a lab that lacks a command: which ones have it."""
+    labs = (labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml")))
+    have = [number_of(one) for one in labs if able(one)]
+    en, zh = f"{lab.name} has no {command}", f"{lab.name} 没有 {command}"
+    if have:
+        line = f"make {command} LAB={have[0]}"
+        which = f"labs {', '.join(have)} have" if len(have) > 1 else f"lab {have[0]} has"
+        en, zh = f"{en}; {which} it: {line}", f"{zh}；实验 {'、'.join(have)} 有：{line}"
+    return LabError(en, zh)
 
 
 @contextmanager

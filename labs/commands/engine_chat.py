@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from autograder.cli.engine_parts import ByteText, EngineParts, Sizes
-from autograder.cli.own_code import ChatError
 from autograder.course.records import Text
 from autograder.report.escape import folded, width
+from labs.commands.engine_parts import ByteText, EngineParts, Sizes
+from labs.commands.own_code import ChatError
 
 # Who gives one prompt hears another one beside it; both of these begin alike.
 PROMPTS = (
