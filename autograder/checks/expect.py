@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from autograder.course.records import Message, Text
 from autograder.reference.cases import Case
-from autograder.reference.compare import LIMITS, Limit, difference
+from autograder.reference.compare import LIMITS, Limit, difference, relation
 from autograder.sandbox.links import StudentError
 from autograder.sandbox.ranks import Each, Group, RankHandle, RankResult
 from autograder.sandbox.student import (
@@ -331,10 +331,13 @@ def expect_close(
         place = gap.place if reference.ndim else ()
         key = "mismatch" if reference.any() else "mismatch_zeros"
         key = "mismatch_whole" if want.dtype.startswith("int") else key
+        # A small error is one of rounding, whatever else it looks like.
+        word, factor = relation(got, reference) if gap.tensor > 1e-2 and keep is None else ("", 0)
+        key = f"mismatch_{word}" if word else key
         raise _fail(
-            key if place else "mismatch_number", case, what,
+            key if place else "mismatch_number", case, what, factor=factor,
             error=gap.tensor, limit=limit.tensor, place=str(list(place)),
-            got=float(got[place]), want=float(reference[place]),
+            got=float(got[place]) + 0.0, want=float(reference[place]),
             count=int((got != reference).sum()),
         )  # fmt: skip
     if not gap.token <= limit.token:

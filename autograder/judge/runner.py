@@ -340,7 +340,7 @@ class Runner:
         if waits or result.outcome in (Outcome.NOT_STARTED, Outcome.NOT_GRADED):
             return result  # the reason is the same, and "skipped" would hide it
         title = next(c.title for c in self._plan.lab.checks if c.name == need)
-        values = {"check": {"en": title.en, "zh": title.zh}}
+        values = {"check": {"en": title.en.rstrip("."), "zh": title.zh.rstrip("。")}}
         return CheckResult("", Outcome.SKIPPED, Message("check.needs", values))
 
     def _lost_too_often(self) -> CheckResult:

@@ -29,6 +29,10 @@ LIMITS = {
 }
 
 
+_FEW = 4  # numbers that may be anything by chance
+_SURE = 1e-5
+
+
 @dataclass(frozen=True)
 class Difference:
     """Errors of a tensor against its reference, relative (no unit): whole, and worst token."""
@@ -69,6 +73,27 @@ def difference(got: Array, want: Array, keep: NDArray[np.bool_] | None = None) -
     scale = float(np.abs(want).max(initial=0.0)) or 1.0
     with np.errstate(over="ignore"):
         return _difference(got / scale, want / scale, keep)
+
+
+def relation(got: Array, want: Array) -> tuple[str, float]:
+    """How wrong values of a shape relate to the reference, where one word says it.
+
+    Returns:
+        ``nothing``, ``sign``, ``scaled`` (with the factor) or ``order`` (the same numbers in other
+        places); an empty word where none of these holds to a hundred-thousandth.
+    """
+    got, want = got.ravel(), want.ravel()
+    if want.size < _FEW or not (want.any() and np.isfinite(got).all()):
+        return "", 0.0
+    if not got.any():
+        return "nothing", 0.0
+    unit = np.abs(want).max()
+    factor = float(np.dot(got / unit, want / unit) / np.dot(want / unit, want / unit))
+    if factor and difference(got / factor, want).tensor <= _SURE:
+        return ("sign", -1.0) if abs(factor + 1) <= _SURE else ("scaled", factor)
+    if difference(np.sort(got), np.sort(want)).tensor <= _SURE:
+        return "order", 0.0
+    return "", 0.0
 
 
 def _difference(got: Array, want: Array, keep: NDArray[np.bool_] | None) -> Difference:

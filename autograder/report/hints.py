@@ -145,8 +145,10 @@ def steps(lab: Lab, row: ScoreRow, finding: Finding | None, language: str) -> li
         for one in finding.known
         for text in escape.folded(sentence(one, language, escape.line), columns() - 2)
     ]
-    if not finding.misconceptions:  # what is known first: the recipe gives more away
-        return [[wording("unknown", language), *known], recipe, *more] if known else [recipe, *more]
+    if not finding.misconceptions:
+        return (
+            [[wording("unknown", language), *known, *recipe], *more] if known else [recipe, *more]
+        )
     texts = [_words(one.hint, language) for one in finding.misconceptions]
     found = [known + [wording("hint", language, hint=text) for text in texts]]
     if lab.feedback == FEEDBACK[-1]:

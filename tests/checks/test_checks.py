@@ -67,6 +67,18 @@ def test_of_whole_numbers_it_is_counted_how_many_differ() -> None:
     assert failure(expect_close, np.arange(4), np.arange(1, 5)) == "check.mismatch_whole"
 
 
+def test_how_wrong_numbers_relate_to_the_right_ones_is_told() -> None:
+    want = np.arange(1.0, 13.0).reshape(3, 4) ** 1.5
+    for got, key in (
+        (-want, "mismatch_sign"), (8 * want, "mismatch_scaled"), (0 * want, "mismatch_nothing"),
+        (want.T.reshape(3, 4), "mismatch_order"), (want[::-1], "mismatch_order"),
+        (want + 1, "mismatch"), (want * (1 + 1e-3), "mismatch"), (np.sort(-want), "mismatch"),
+    ):  # fmt: skip
+        assert failure(expect_close, got, want) == f"check.{key}"
+    # Of three numbers any may be some multiple of others by chance.
+    assert failure(expect_close, 2 * want[0, :3], want[0, :3]) == "check.mismatch"
+
+
 def test_the_first_place_that_is_well_off_is_told() -> None:
     want = np.zeros((2, 4)) + 1
     got = want + np.array([[0, 0.01, 0.6, 0], [0, 0, 1, 0]])
@@ -91,7 +103,7 @@ def test_where_minus_infinity_is_right_nothing_else_is() -> None:
         assert failure(expect_close, wrong, want) == "check.endless"
     dropped = np.full_like(want, -np.inf)
     assert failure(expect_close, dropped, want) == "check.endless"  # and not that it is odd
-    assert failure(expect_close, np.where(np.isinf(want), want, 2 * want), want) == "check.mismatch"
+    assert failure(expect_close, np.where(np.isinf(want), want, 1 + want), want) == "check.mismatch"
     expect_close(Tensor.of(dropped), Tensor.of(dropped), CASE)
 
 

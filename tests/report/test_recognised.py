@@ -98,7 +98,11 @@ SAID = {
         "comes close to one of these known mistakes, and",
         "无法确定",
     ),
-    "unknown": (UNKNOWN, "not a mistake we know. Here is what is known:", "不是我们已知的错误"),
+    "unknown": (
+        UNKNOWN,
+        "matches no known mistake. Here is what is known:",
+        "没有匹配到已知的错误",
+    ),
 }
 
 
