@@ -14,7 +14,7 @@ from autograder.course.records import Lab, Text, ToldError
 from autograder.worker.loader import StudentModules
 from labs.commands import engine_chat, engine_parts, rank_chat
 from labs.commands.engine_parts import ENGINE
-from labs.commands.own_code import ChatError, class_of, explained, importable, said_in
+from labs.commands.own_code import ChatError, class_of, explained, few_threads, importable, said_in
 
 if TYPE_CHECKING:
     import torch
@@ -257,6 +257,7 @@ def _talk(
 
     tokenizer, tokens = tokenized(modules, checkpoint, prompt)
     _expect_both(modules)
+    few_threads(checkpoint)
     attention_cls, mlp_cls = (class_of(modules, module, name) for module, name in CLASSES.items())
     if split:
         streamed = TokenStream(tokenizer, tokens)

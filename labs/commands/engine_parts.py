@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from autograder.course.records import Text
 from autograder.worker.loader import StudentModules
-from labs.commands.own_code import ChatError, class_of
+from labs.commands.own_code import ChatError, class_of, few_threads
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from labs.given.serving import Batch, Request
 
 ENGINE = "engine.py"
-SMALL = 512  # hidden size: below it, threads of torch do nothing but wait for each other
 MOST_IDLE = 1000  # steps without work, one after the other, while somebody waits
 
 
@@ -138,7 +137,6 @@ def built(modules: StudentModules, checkpoint: Path, sizes: Sizes) -> EnginePart
     Raises:
         ChatError: the checkpoint, or a name in the hand-in, is not as it must be.
     """
-    import torch
 
     from labs.given.checkpoint import CheckpointError
     from labs.given.generate import GenerationError
@@ -161,8 +159,7 @@ def built(modules: StudentModules, checkpoint: Path, sizes: Sizes) -> EnginePart
         except GenerationError as error:
             raise ChatError(*str(error).split("\n", 1)) from None
 
-    if paged.config.hidden_size < SMALL:
-        torch.set_num_threads(1)
+    few_threads(checkpoint)
     cache = cache_cls(sizes.num_blocks, sizes.block_size)
     scheduler = scheduler_cls(cache, sizes.token_budget, sizes.max_running)
     vocab = load_vocabulary(checkpoint).vocab
