@@ -121,6 +121,18 @@ def behaves_mask_by_sequence(student: Student, case: Case) -> bool:
     return works(student, lambda: same(by_sequence)) and not works(student, lambda: same(by_head))
 
 
+@behaviour("mask_of_heads_beside_one_head", MULTI_HEAD)
+@cases("multi_head_masks")
+def behaves_one_head(student: Student, case: Case) -> bool:
+    """Without a mask [B, T, hidden] comes out, and with [B, 1, 1, T] an axis of that mask, too."""
+    plain, masked = (
+        answers(student, partial(_heads, student, case, *m)) for m in ((), (case["mask"],))
+    )
+    shape = case["x"].shape
+    both = [one.shape for one in (*plain, *masked) if isinstance(one, Tensor)]
+    return both == [shape, (shape[0], *shape)]
+
+
 @behaviour("four_axes_taken_for_granted", ATTENTION)
 @cases("attention_core")
 def behaves_four_axes(student: Student, case: Case) -> bool:
@@ -263,3 +275,27 @@ def behaves_doubled_exponent(student: Student, case: Case) -> bool:
         isinstance(one, Tensor) and one.shape == (3, 4) and np.allclose(one.array, want, atol=1e-6)
         for one in table
     )
+
+
+@behaviour("frequency_of_each_feature", "lab1.positions")
+@cases("positions_table")
+def behaves_single_features(student: Student, case: Case) -> bool:
+    """Sines and cosines alternate, and the angle of every feature is less than the one before."""
+    tables = answers(student, lambda: student.call("tokens.sinusoidal_positions", 3, 4))
+    for table in tables:
+        if not isinstance(table, Tensor) or table.shape != (3, 4):
+            continue
+        one, two = table.array[1:].astype(np.float64).clip(-1, 1)
+        angles = np.where([True, False] * 2, np.arcsin(one), np.arccos(one))
+        waves = np.where([True, False] * 2, np.sin(2 * angles), np.cos(2 * angles))
+        return bool((np.diff(angles) < 0).all() and np.allclose(two, waves, atol=1e-4))
+    return False
+
+
+@behaviour("table_begins_small", "lab1.embedding")
+@cases("embedding_padding")
+def behaves_small_table(student: Student, case: Case) -> bool:
+    """The numbers of a new table spread, but less than those of N(0, 1) do."""
+    table = student.new("builtins.getattr", student.new("tokens.Embedding", 400, 25), "weight")
+    spread = answers(student, lambda: student.call("torch.std", table))
+    return any(isinstance(one, Tensor) and 0 < float(one.array) < 0.9 for one in spread)

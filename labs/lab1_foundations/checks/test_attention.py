@@ -177,11 +177,14 @@ def test_attention_empty(student: Student, case: Case) -> None:
     row = case["row"]
     others = [number for number in range(case["q"].shape[-2]) if number != row]
     why = Text("only the mask of another query was changed.", "只改动了另一个查询的掩码。")
-    nothing = Text(
-        f"the output of query {row}, which sees nothing,", f"什么都看不到的查询 {row} 的输出"
-    )
-    for result in (empty, added):
-        expect_same(result, full, case, why, part=(..., others, slice(None)))
+    kinds = {("bool", "布尔"): empty, ("additive", "加性"): added}
+    for (en, zh), result in kinds.items():
+        what = Text(f"the output (with the {en} mask)", f"使用{zh}掩码时的输出")
+        nothing = Text(
+            f"the output of query {row}, from which the {en} mask hides every key,",
+            f"{zh}掩码屏蔽了所有键的查询 {row} 的输出",
+        )
+        expect_same(result, full, case, why, what, part=(..., others, slice(None)))
         zeros = Tensor.of(np.zeros_like(expect_tensor(full, case).array))
         expect_close(result, zeros, case, nothing, part=(..., row, slice(None)))
 

@@ -38,8 +38,8 @@ NAME = "attention.MultiHeadAttention"
         单个 token 只关注自己：先 v_proj，再 o_proj。
 
     test_multi_head_lookup: multi_head_lookup
-        Every head looks up its own tokens, and the heads are joined in order.
-        每个头各自查找 token，各头按顺序拼接。
+        In every head its queries look up its own keys, and the heads are joined in order.
+        每个头用自己的查询查找自己的键，各头按顺序拼接。
     """)
 def _expect_parity(student: Student, case: Case) -> None:
     given = {"mask": case["mask"]} if "mask" in case.tensors else {}
@@ -80,9 +80,10 @@ def test_multi_head_causal(student: Student, case: Case) -> None:
     }
     why = Text(
         "it sees the future: the mask is not handed on or not meant as True = may look, or tokens "
-        "were mixed (a view before the transpose).",
-        "它看到了未来：掩码没有传下去，或没有按 True = 可以看来理解，或者 token 被混在一起（在 "
-        "transpose 之前 view）。",
+        "were mixed (a view straight to [B, heads, T, head_dim], or heads joined without moving "
+        "them back).",
+        "它看到了未来：掩码没有传下去，或没有按 True = 可以看来理解，或者 token 被混在一起（直接 "
+        "view 成 [B, heads, T, head_dim]，或合并各头前没有把轴换回来）。",
     )
     for first, after in changed.items():
         what = Text(f"the output before token {first}", f"token {first} 之前的输出")
@@ -116,16 +117,24 @@ def test_multi_head_masks(student: Student, case: Case) -> None:
     alone = module(Tensor.of(case["x"].array[1:2, :left]))
     why = Text("tokens that a mask hides must not matter.", "掩码隐藏的 token 不应有影响。")
     want = _padded(alone, case, slice(0, left))
-    for result in (plain, added):
-        expect_same(result, want, case, why, part=(slice(1, 2), slice(0, left)))
+    for name, result in {"mask": plain, "added": added}.items():
+        what = _masked(case[name])
+        expect_same(result, want, case, why, what, part=(slice(1, 2), slice(0, left)))
     each = case["each"].array  # [heads, T, T], added to the scores
     wide = Tensor.of(np.repeat(each[None], len(case["x"].array), axis=0))
     why = Text("every head has a mask of its own here.", "这里每个头各有自己的掩码。")
     small, whole = module(case["x"], mask=case["each"]), module(case["x"], mask=wide)
-    expect_same(small, whole, case, why)
+    expect_same(small, whole, case, why, _masked(case["each"]))
     first = np.repeat(each[None, :1], len(case["x"].array), axis=0)  # [B, 1, T, T]
     alike = module(case["x"], mask=Tensor.of(first))
     expect_unlike(whole, alike, case, why)
+
+
+def _masked(mask: Tensor) -> Text:
+    """The name of an output, by the mask that it was given."""
+    kind = ("a bool", "布尔") if mask.dtype == "bool" else ("an additive", "加性")
+    shape = list(mask.shape)
+    return Text(f"the output with {kind[0]} mask {shape}", f"使用{kind[1]}掩码 {shape} 时的输出")
 
 
 @cases("multi_head_padded")

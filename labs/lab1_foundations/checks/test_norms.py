@@ -121,8 +121,8 @@ def _expect_eps(student: Student, case: Case) -> None:
     expect_same(scaled, before, case, why)
     expect_close(before, case["y"], case)
     why = Text(
-        f"without an eps it is {DEFAULT_EPS[name]:g}, as the signature has it.",
-        f"不给出 eps 时为 {DEFAULT_EPS[name]:g}，如函数签名所示。",
+        f"once no eps was passed, and once {DEFAULT_EPS[name]:g}, the default of the signature.",
+        f"一次没有传入 eps，一次传入了函数签名中的默认值 {DEFAULT_EPS[name]:g}。",
     )
     expect_same(unsaid, said, case, why)
 

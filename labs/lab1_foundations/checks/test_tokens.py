@@ -32,6 +32,7 @@ from labs.lab1_foundations.checks.token_calls import (
 TOKENS = Text("the tokens", "token 列表")
 PIECES = Text("the pieces", "片段列表")
 MERGES = Text("the merges", "合并列表")
+MERGE_COUNT = Text("the number of merges", "合并数")
 IDS = Text("the ids", "编号列表")
 PAIR = Text("a vocabulary and a list of merges", "词表与合并列表")
 
@@ -102,7 +103,7 @@ def test_train_runs(student: Student, case: Case) -> None:
     if not isinstance(merges, (list, tuple)):
         raise reject(merges, A_LIST, case, MERGES)
     expect_value(len(vocab), case["size"], case, Text("the vocabulary's size", "词表大小"))
-    expect_value(len(merges), len(case["merges"]), case, Text("the number of merges", "合并数"))
+    expect_value(len(merges), len(case["merges"]), case, MERGE_COUNT)
 
 
 @checks("""
@@ -129,6 +130,9 @@ def _expect_training(student: Student, case: Case) -> None:
     wanted = [as_pair(pair) for pair in case["merges"]]
     if isinstance(merges, (list, tuple)):  # a pair may be a list, too
         merges = [tuple(pair) if isinstance(pair, list) else pair for pair in merges]
+        both = min(len(merges), len(wanted))
+        if merges[:both] == wanted[:both]:  # only where training ends is wrong then
+            expect_value(len(merges), len(wanted), case, MERGE_COUNT)
     expect_list(merges, wanted, case, MERGES)
     expect_vocabulary(vocab, case)
 
@@ -224,10 +228,11 @@ def _expect_stream(student: Student, case: Case) -> None:
     rest = student.call(stream, method="finish")
     for at, (result, want) in enumerate(zip(shown, case["shown"], strict=True)):
         what = Text(
-            f"what comes with id number {at} (from 0)", f"第 {at} 个编号（从 0 数起）带来的文本"
+            f"what push returns for id number {at} (counted from 0)",
+            f"第 {at} 个编号（从 0 数起）的 push 返回的文本",
         )
         expect_text(result, want, case, what)
-    expect_text(rest, "", case, Text("what finish gives", "finish 返回的文本"))
+    expect_text(rest, "", case, Text("what finish returns", "finish 返回的文本"))
 
 
 @cases("stream_open", "stream_invalid", "stream_spread")
@@ -248,9 +253,11 @@ def test_stream_rest(student: Student, case: Case) -> None:
         if not isinstance(result.value, str):
             raise reject(result.value, A_TEXT, case)
     joined = "".join(result.value for result in shown)
-    expect_text(joined, case["text"], case, Text("all that came, joined", "全部输出拼接后"))
     expect_text(
-        again, "", case, Text("what finish gives the second time", "第二次 finish 的返回值")
+        joined, case["text"], case, Text("the output of all ids together", "全部编号的输出拼接后")
+    )
+    expect_text(
+        again, "", case, Text("what finish returns the second time", "第二次 finish 的返回值")
     )
 
 

@@ -60,7 +60,7 @@ def expect_text(value: Any, want: str, case: Case, what: Text = OUTPUT) -> None:
         here = Text(
             f"{what.en}, from character {at} on,", f"{what.zh}从第 {at} 个字符起（从 0 数起）"
         )
-        _differ(got[at:], want[at:], case, here)
+        _differ(got[at:], want[at:], case, here if at else what)
 
 
 def expect_list(value: Any, want: Sequence[Any], case: Case, what: Text = OUTPUT) -> None:
@@ -106,7 +106,7 @@ def _differ(got: Any, want: Any, case: Case, what: Text) -> None:
 
 def _shown(value: Any) -> dict[str, str]:
     if value is _NOTHING:
-        return {"en": "nothing", "zh": "空（没有这一项）"}
+        return {"en": "nothing (no such item)", "zh": "空（没有这一项）"}
     if isinstance(value, Text):
         return {"en": value.en, "zh": value.zh}
     text = repr(value)

@@ -9,6 +9,7 @@ nor the kind of softmax matters; where keys are zero, it averages what it may se
 from . import (
     attention,
     attention_probes,
+    decoding,
     feed_forward,
     multi_head,
     norms,
@@ -17,6 +18,16 @@ from . import (
     vectors,
 )
 
-PARTS = (softmax, attention, attention_probes, multi_head, norms, feed_forward, tokens, vectors)
+PARTS = (
+    softmax,
+    attention,
+    attention_probes,
+    multi_head,
+    norms,
+    feed_forward,
+    tokens,
+    decoding,
+    vectors,
+)
 
 __all__ = ["PARTS"]

@@ -127,12 +127,21 @@ def multi_head_causal(draw: Draw) -> Draft:
 
 @recipe()
 def multi_head_masks(draw: Draw) -> Draft:
-    """A padding mask on the right, as bool [B, 1, 1, T] and as floats [B, 1, T, T]."""
+    """A padding mask on the right, as bool [B, 1, 1, T] and as floats [B, 1, T, T].
+
+    And a mask for every head, [heads, T, T].
+    """
     s: Sizes = draw.pick(SIZES)
     seen = torch.ones(s.batch, 1, 1, s.tokens, dtype=torch.bool)
     left = s.tokens - draw.integer(2, 3)
     seen[1, ..., left:] = False
-    made = drafted(s, s.about("a padding mask: ", "填充掩码："), *_random(draw, s), seen)
+    shapes = [seen.shape, (s.batch, 1, s.tokens, s.tokens), (s.heads, s.tokens, s.tokens)]
+    row, each_row, each_head = (str(list(shape)) for shape in shapes)
+    about = s.about(
+        f"padding masks {row} and {each_row}, a mask of each head's own {each_head}: ",
+        f"填充掩码 {row} 与 {each_row}，各头自己的掩码 {each_head}：",
+    )
+    made = drafted(s, about, *_random(draw, s), seen)
     wide = additive(seen.expand(s.batch, 1, s.tokens, s.tokens))
     each = draw.normal(s.heads, s.tokens, s.tokens, scale=2.0)  # [heads, T, T]
     more = {"added": wide, "each": each}

@@ -34,8 +34,9 @@ def _chat(draw: Draw, roles: str, en: str, zh: str, *, thought: bool = False) ->
             inside = draw.pick(("hm", "let me see\nso", "the <think>", "well"))
             if number < 3:  # in the first answer; the last end counts
                 inside += draw.pick(("</think>\nno", " </think> again", "\n</think>\n\n"))
-            begin = "  " if number < 3 else "X marks it. "  # only line breaks are taken away
-            text = f"<think>\n{inside}\n</think>\n\n{begin}{text}"
+                text = f"<think>\n{inside}\n</think>\n  {text}"  # only line breaks are taken away
+            else:  # as where the prompt held the beginning
+                text = f"{inside}\n</think>\n\n\nX marks it. {text}"
         elif role == "a":  # nothing was thought: its line breaks stay
             text = f"\n{text.lstrip()}"
         messages.append({"role": names[role], "content": text})
