@@ -25,23 +25,29 @@ from labs.lab3_kv_cache.checks.calls import attention_of, cache_of, sizes, table
 from labs.lab3_kv_cache.checks.experiments import (
     all_of_both,
     attend,
+    cares_about_wv,
     converted,
     feeds,
     first_after_reset,
     gives_back,
+    is_right_from,
     loads,
     new_cache,
     overfull,
+    permutes,
+    projects_all,
     put,
     refusals,
     rotated,
     rotation,
     rounds_elsewhere,
     scaled_by,
+    sees_last,
     serves,
     takes_one,
     tensors_of,
     turns_heads,
+    values_are_of_wk,
 )
 
 CACHE, ATTENTION, FEED_FORWARD = "lab3.kv_cache", "lab3.attention", "lab3.feed_forward"
@@ -250,6 +256,52 @@ def behaves_guessed_head_dim(student: Student, case: Case) -> bool:
     )
 
 
+@behaviour("norm_over_projection", ATTENTION)
+@cases("attention_core")
+def behaves_norm_over_projection(student: Student, case: Case) -> bool:
+    """Norm weights over all heads fit, where those of head_dim do not."""
+    _, heads, kv_heads, head_dim, _ = sizes(case)
+    width, narrow = heads * head_dim, kv_heads * head_dim
+    return not loads(student, case, width, head_dim) and loads(
+        student, case, width, head_dim, width, narrow
+    )
+
+
+@behaviour("causal_offset_from_start_pos", ATTENTION)
+@cases("attention_later")
+def behaves_causal_offset(student: Student, case: Case) -> bool:
+    """Right from 0 on, and from elsewhere once the causal mask is given; not without it.
+
+    Even there the first token does not see the last one, as it would without any mask.
+    """
+    start, mask = case["start"], causal_mask(case)
+    given = is_right_from(student, case, 0) and is_right_from(student, case, start, mask)
+    return given and not is_right_from(student, case, start) and not sees_last(student, case)
+
+
+@behaviour("values_from_wk", ATTENTION)
+@cases("attention_token_heads")
+def behaves_values_from_wk(student: Student, case: Case) -> bool:
+    """A single token goes through wk and wo; several do not care about wv."""
+    return values_are_of_wk(student, case) and not cares_about_wv(student, case)
+
+
+@behaviour("projected_all_over", ATTENTION)
+@cases("decoding")
+def behaves_projected_all_over(student: Student, case: Case) -> bool:
+    """The last step is right, and sends every token through wk or wv once more."""
+    return projects_all(student, case, "wk", "wv")
+
+
+@behaviour("norm_weights_not_permuted", "lab3.permute")
+@cases("permuting")
+def behaves_matrices_only(student: Student, case: Case) -> bool:
+    """A matrix is permuted, a column of it, with one axis, is not."""
+    rows, heads, head_dim = case["weight"].shape[0], case["heads"], case["head_dim"]
+    matrix = permutes(student, case, rows, heads)
+    return matrix and not permutes(student, case, head_dim, 1, 0)
+
+
 @behaviour("table_complex128", TABLE)
 @cases("freqs")
 def behaves_wide_table(student: Student, case: Case) -> bool:
@@ -334,6 +386,21 @@ def behaves_room_by_what_is_held(student: Student, case: Case) -> bool:
     served = works(student, lambda: expect_items(put(student, cache, case, 0, tokens), 2, case))
     replaced = served and takes_one(student, cache, case, tokens - 1)
     return replaced and not answers(student, lambda: put(student, cache, case, 0, tokens))
+
+
+@behaviour("full_one_too_early", CACHE)
+@cases("keys_and_values")
+def behaves_full_too_early(student: Student, case: Case) -> bool:
+    """All tokens but one of max_len fit, all of them do not."""
+    max_len = case["size"][1]
+    whole = [np.tile(case[name].array, (1, 2, 1, 1))[:, :max_len] for name in "kv"]
+
+    def fits(count: int) -> bool:
+        pair = (Tensor.of(one[:, :count]) for one in whole)
+        cache = new_cache(student, case)
+        return bool(answers(student, lambda: student.call(cache, *pair, 0, method="update")))
+
+    return fits(max_len - 1) and not fits(max_len)
 
 
 @behaviour("mask_axes_fixed", ATTENTION)

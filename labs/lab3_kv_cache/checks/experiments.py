@@ -14,6 +14,7 @@ from autograder.checks.expect import (
     answers,
     expect_close,
     expect_items,
+    expect_number,
     expect_shape,
     works,
 )
@@ -21,7 +22,7 @@ from autograder.checks.experiments import is_right, near
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Dtype, Handle, Result, Student
 from autograder.wire.messages import Tensor
-from labs.lab3_kv_cache.checks.calls import attention_of, sizes, table_of
+from labs.lab3_kv_cache.checks.calls import attention_of, cache_of, changed_at, sizes, table_of
 
 
 def attend(
@@ -212,6 +213,77 @@ def rounds_elsewhere(student: Student) -> bool:
     return 0 < max(map(abs, off)) < 8 and not any(map(np.isnan, off))
 
 
+def permutes(student: Student, case: Case, rows: int, heads: int, *column: int) -> bool:
+    """Whether it is right for the first rows of the weight, or for a column of them."""
+    weight, want = (Tensor.of(case[name].array[(slice(rows), *column)]) for name in ("weight", "y"))
+    given = weight, heads, case["head_dim"]
+    return works(
+        student,
+        lambda: expect_close(student.call("attention.permute_for_complex", *given), want, case),
+    )
+
+
+def is_right_from(student: Student, case: Case, start: int, *mask: Tensor) -> bool:
+    """Whether it is right without a cache from a position on; only distances matter."""
+    attention, table = attention_of(student, case), table_of(student, case)
+    return is_right(student, case, lambda: attention(case["x"], start, table, *mask))
+
+
+def values_are_of_wk(student: Student, case: Case) -> bool:
+    """Whether a single token, which attends to itself, goes through wk in the place of wv."""
+    _, heads, kv_heads, head_dim, _ = sizes(case)
+    x, wk, wo = case["x"].array, *(case.weights[f"{name}.weight"].array for name in ("wk", "wo"))
+    value = np.repeat((x @ wk.T).reshape(-1, 1, kv_heads, head_dim), heads // kv_heads, axis=2)
+    found = answers(student, lambda: attend(student, case))
+    wanted = value.reshape(-1, 1, heads * head_dim) @ wo.T
+    return any(isinstance(one, Tensor) and near(one.array, wanted) for one in found)
+
+
+def cares_about_wv(student: Student, case: Case) -> bool:
+    """Whether several tokens come out otherwise with another wv, or raise."""
+    x = Tensor.of(np.concatenate([case["x"].array, -2 * case["x"].array[::-1]], axis=1))
+    other = {"wv.weight": Tensor.of(case.weights["wv.weight"].array[::-1].copy())}
+    table = table_of(student, case)
+    found = answers(
+        student,
+        lambda: attention_of(student, case)(x, 0, table),
+        lambda: attention_of(student, case, changed=other)(x, 0, table),
+    )
+    arrays = [value.array for value in found if isinstance(value, Tensor)]
+    return len(arrays) != len(found) or len(found) != 2 or not near(*arrays)
+
+
+def sees_last(student: Student, case: Case) -> bool:
+    """Whether, from the case's start on, the first token depends on the last one."""
+    attention, table = attention_of(student, case), table_of(student, case)
+    inputs = case["x"], changed_at(case["x"], (slice(None), -1))
+    calls = (partial(attention, x, case["start"], table) for x in inputs)
+    first = [one.array[:, 0] for one in answers(student, *calls) if isinstance(one, Tensor)]
+    return len(first) == len(inputs) and not near(*first)
+
+
+def projects_all(student: Student, case: Case, *names: str) -> bool:
+    """Whether as many rows as tokens enter one of these layers for the last token alone.
+
+    All others are in the cache, and the answer is right.
+    """
+    attention, table = attention_of(student, case, cache_of(student, case)), table_of(student, case)
+    x, y, before = case["x"].array, case["y"].array[:, -1:], case["x"].shape[1] - 1
+    attention(Tensor.of(x[:, :before]), 0, table)
+    found = answers(
+        student,
+        lambda: student.call(attention, Tensor.of(x[:, before:]), before, table, count=names),
+    )
+    counted = [step for step in found if isinstance(step, (tuple, list)) and len(step) == 2]
+    return any(
+        isinstance(value, Tensor)
+        and near(value.array, y)
+        and isinstance(rows, dict)
+        and any(expect_number(rows.get(name, 0), case) >= len(x) * x.shape[1] for name in names)
+        for value, rows in counted
+    )
+
+
 def feeds(student: Student, case: Case, *axes: int) -> bool:
     """Whether the MLP is right for [*axes, tokens, dim]."""
     mlp = student.new("mlp.FeedForward", case["dim"], case["width"], weights=case.weights)
@@ -226,14 +298,18 @@ def converted(student: Student, case: Case) -> tuple[set[str], set[str]]:
     return set(given), {name for some in found if isinstance(some, dict) for name in some}
 
 
-def loads(student: Student, case: Case, width: int, head: int) -> bool:
-    """Whether weights fit for queries ``width`` wide, in heads of ``head``."""
+def loads(student: Student, case: Case, width: int, head: int, *norms: int) -> bool:
+    """Whether weights fit for queries ``width`` wide, in heads of ``head``.
+
+    ``norms`` are the sizes of q_norm and k_norm, if they are not over a head.
+    """
     dim, heads, kv_heads, head_dim, eps = sizes(case)
     narrow = (kv_heads * head, dim)
     shapes = {
         "wq": (width, dim), "wk": narrow, "wv": narrow, "wo": (dim, width),
         "q_norm": (head,), "k_norm": (head,),
     }  # fmt: skip
+    shapes |= {name: (size,) for name, size in zip(("q_norm", "k_norm"), norms, strict=False)}
     weights = {
         f"{name}.weight": Tensor.of(np.zeros(shape, np.float32)) for name, shape in shapes.items()
     }

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
@@ -15,6 +20,7 @@ from autograder.checks.expect import (
     expect_unchanged,
     expect_unlike,
     reject,
+    works,
 )
 from autograder.course.records import Text
 from autograder.reference.cases import Case
@@ -24,17 +30,37 @@ from autograder.wire.messages import Tensor
 from labs.lab3_kv_cache.checks.calls import like
 
 REAL, IMAG = Text("the real part of the table", "表的实部"), Text("its imaginary part", "表的虚部")
+ANGLES = Text("the angle of every pair at position 1, in radians,", "位置 1 处各对的角度（弧度）")
 LENGTH = Text("the length of the table's numbers", "表中各数的模")
 FIRST = Text("the row of position 0, where every angle is 0", "位置 0 的行（角度全为 0）")
 Q, K = Text("the rotated xq", "旋转后的 xq"), Text("the rotated xk", "旋转后的 xk")
 SCORES = Text("xq' xk'^T after the rotation", "旋转后的 xq' xk'^T")
 NORMS = Text("the length of the rotated vectors", "旋转后向量的长度")
+EXAMPLE = Text(
+    "[1, 2, 3, 4] at position 2, after the rotation,", "[1, 2, 3, 4] 在位置 2 旋转后的结果"
+)
+OF_HANDOUT = Text("the handout's example, d = 4", "讲义中的例子，d = 4")
+UNTURNED = Text(
+    "you return the numbers that were passed in, not rotated ones.",
+    "返回的是传入的数值，没有旋转过。",
+)
 ROWS = Text("the permuted weight", "重排后的权重")
+ORIGIN = Text(
+    "the old number of each row, in the new order and counted from 0,",
+    "按新顺序，各行原来的编号（从 0 起）",
+)
 WEIGHT = Text("the weight", "权重")
 RELATIVE = Text(
     "a rotation makes scores depend on the distance of two positions only.",
     "旋转使分数只取决于两个位置之间的距离。",
 )
+
+
+def _expect(student: Student, demand: Callable[[], object], plainer: Callable[[], object]) -> None:
+    """Make a demand; where it is not met, say first what is ``plainer``, if that is wrong, too."""
+    if not works(student, demand):
+        plainer()
+    demand()
 
 
 def _table(student: Student, case: Case) -> tuple[Tensor, Tensor]:
@@ -73,9 +99,22 @@ def test_freqs_runs(student: Student, case: Case) -> None:
         theta 与 head_dim 取自参数。
     """)
 def _expect_table(student: Student, case: Case, limit: Limit | None = None) -> None:
-    real, imag = _table(student, case)
-    expect_close(real, case["cos"], case, REAL, limit=limit)
-    expect_close(imag, case["sin"], case, IMAG, limit=limit)
+    table = _table(student, case)
+    wanted = case["cos"], case["sin"]
+
+    def angles(parts: tuple[Tensor, Tensor]) -> Tensor:
+        real, imag = (part.array[1].astype(np.float64) for part in parts)
+        return Tensor.of(np.arctan2(imag, real))
+
+    def parts() -> None:
+        for part, want, what in zip(table, wanted, (REAL, IMAG), strict=True):
+            expect_close(part, want, case, what, limit=limit)
+
+    def plainer() -> None:
+        if not case["first"]:  # else position 1 is not looked at
+            expect_close(angles(table), angles(wanted), case, ANGLES, limit=limit)
+
+    _expect(student, parts, plainer)
 
 
 @cases("freqs")
@@ -138,7 +177,27 @@ def test_apply_rotary_scores(student: Student, case: Case) -> None:
 
     对任意两个位置，xq'xk'^T 均正确。
     """
-    expect_close(_scores(_rotated(_turn(student, case), case)), case["scores"], case, SCORES)
+    one = Tensor.of(np.array([[[[1, 2, 3, 4]]]], np.float32))
+    angles = np.array([[2, 0.002]])
+    turn = (Tensor.of(part.astype(np.float32)) for part in (np.cos(angles), np.sin(angles)))
+    small = student.call(
+        "attention.apply_rotary_emb", one, one, student.new("torch.complex", *turn)
+    )
+    rotated = _rotated(_turn(student, case), case)
+    for got, name, what in zip(rotated, "qk", (Q, K), strict=True):
+        expect_unlike(got, case[name], case, UNTURNED, what)
+
+    def example() -> None:
+        known = replace(case, about=OF_HANDOUT)
+        got = expect_shape(expect_items(small, 2, known)[0], one.shape, known, EXAMPLE)
+        want = Tensor.of(np.array([-2.2347417, 0.0770038, 2.9919940, 4.0059920], np.float32))
+        expect_close(Tensor.of(got.array.reshape(4)), want, known, EXAMPLE)
+
+    _expect(
+        student,
+        lambda: expect_close(_scores(rotated), case["scores"], case, SCORES),
+        example,  # features of a head may be laid out in another way, so it decides nothing
+    )
 
 
 @cases("rotation")
@@ -213,7 +272,19 @@ def test_permute_runs(student: Student, case: Case) -> None:
         归一化的权重 [head_dim] 同样可以重排。
     """)
 def _expect_permuted(student: Student, case: Case) -> None:
-    expect_close(_permuted(student, case), case["y"], case, ROWS)
+    result, given, wanted = _permuted(student, case), case["weight"].array, case["y"].array
+    got = expect_shape(result, wanted.shape, case, ROWS).array
+
+    def origin(rows: NDArray[Any]) -> Tensor:
+        same = rows.reshape(len(rows), 1, -1) == given.reshape(1, len(given), -1)
+        return Tensor.of(same.all(-1).argmax(-1))
+
+    def plainer() -> None:
+        if set(map(tuple, got.reshape(len(got), -1))) == set(map(tuple, rows)):
+            expect_close(origin(got), origin(wanted), case, ORIGIN)
+
+    rows = given.reshape(len(given), -1)
+    _expect(student, lambda: expect_close(result, case["y"], case, ROWS), plainer)
 
 
 @cases("permuting")

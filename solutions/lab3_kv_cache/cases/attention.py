@@ -18,6 +18,18 @@ def attention_core(draw: Draw) -> Draft:
 
 
 @recipe()
+def attention_later(draw: Draw) -> Draft:
+    """No cache, and not from position 0 on: the keys are those of x all the same."""
+    config, tokens, batch = sizes(draw)
+    start = draw.pick((3, 2, 5))
+    about = about_sizes(
+        config, tokens, batch, f"no cache, start_pos {start}: ", f"没有缓存，start_pos {start}："
+    )
+    weights = attention_weights(draw, config)
+    return drafted(draw, config, tokens, batch, about, weights=weights, start=start)
+
+
+@recipe()
 def attention_token(draw: Draw) -> Draft:
     """One token sees itself only: wv and wo, whatever q, k, mask and rotation do."""
     config, _, batch = sizes(draw)

@@ -167,23 +167,31 @@ def _counted(name: str, config: Qwen3Config, *calls: tuple[int, int]) -> dict[st
     return {"name": name, "config": asdict(config), "layers": layers, "prompts": prompts}
 
 
-def _small(draw: Draw) -> tuple[str, Qwen3Config]:
+def _small(draw: Draw) -> tuple[Text, Qwen3Config]:
     hidden, heads, kv_heads, head_dim, _, _ = draw.pick(LAYERS)
     config = config_of(
         hidden, heads, kv_heads, head_dim,
         vocab_size=draw.integer(90, 130), num_hidden_layers=draw.integer(3, 5),
         intermediate_size=draw.integer(63, 99),
     )  # fmt: skip
-    inner = config.intermediate_size
-    return f"hidden {hidden}, heads {heads}/{kv_heads} of {head_dim}, width {inner}", config
+    layers, inner, vocabulary = (
+        config.num_hidden_layers, config.intermediate_size, config.vocab_size
+    )  # fmt: skip
+    about = Text(
+        f"hidden {hidden}, {heads} query and {kv_heads} kv heads of {head_dim}, MLP {inner} wide, "
+        f"{layers} layers, vocabulary {vocabulary}",
+        f"hidden {hidden}，{heads} 个查询头、{kv_heads} 个键值头，head_dim {head_dim}，"
+        f"MLP 宽 {inner}，{layers} 层，词表 {vocabulary}",
+    )
+    return about, config
 
 
 @recipe()
 def flops(draw: Draw) -> Draft:
     """An odd little layer: a prompt, a piece in the middle, a single step."""
     calls = (draw.integer(7, 15), 0), (draw.integer(3, 6), draw.integer(20, 30)), (1, 41)
-    model = _counted(*_small(draw), *calls)
-    return draft(Text("a small model", "一个小模型"), models=[model])
+    about, config = _small(draw)
+    return draft(about, models=[_counted("", config, *calls)])
 
 
 @recipe(hidden=0)
