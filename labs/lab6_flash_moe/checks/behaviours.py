@@ -299,6 +299,18 @@ def behaves_skipped_early(student: Student, case: Case) -> bool:
     return square_is_right(student) and sees(student, SEEN & ~((ROW == 2) & (KEY == 2)))
 
 
+@behaviour("mask_of_a_finite_number", FLASH)
+@cases("flash_causal")
+def behaves_finite_mask(student: Student, case: Case) -> bool:
+    """Equal scores of 0 are right; those of -100000 leave nothing to a key that is seen."""
+    low = counts_of(student, np.full((6, 6), -1e5), (3, 2), causal=True)
+    right = near(counts_of(student, np.zeros((6, 6)), (3, 2), causal=True), SEEN / (ROW + 1))
+    if low is None or not right or not near(low.sum(-1), np.ones(6)):
+        return False
+    hides = (low * ~SEEN).sum(-1) > 0.99
+    return bool(hides.any()) and near(low[~hides], (SEEN / (ROW + 1))[~hides])
+
+
 @behaviour("hidden_keys_in_the_sum", FLASH)
 @cases("flash_causal")
 def behaves_late_mask(student: Student, case: Case) -> bool:

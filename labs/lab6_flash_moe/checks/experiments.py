@@ -108,6 +108,7 @@ ROW, KEY = np.arange(6)[:, None], np.arange(6)[None]
 BLOCKS = (3, 2)
 SEEN = KEY <= ROW
 CUT = KEY // 2 * 2 + 1 > ROW // 3 * 3  # tiles in which the diagonal hides a key from a query
+MET = KEY // 2 * 2 + 1 >= ROW // 3 * 3  # and those whose last key is the first query's own
 TILE_END = ROW // 3 * 3 + 2  # the last query of a tile
 # What is computed: all tiles, or none that is hidden, or nothing behind a tile's last query.
 COMPUTED = (np.full((6, 6), True), KEY // 2 * 2 <= TILE_END, KEY <= TILE_END)
@@ -116,13 +117,13 @@ COMPUTED = (np.full((6, 6), True), KEY // 2 * 2 <= TILE_END, KEY <= TILE_END)
 def sees(student: Student, mask: NDArray[np.bool_]) -> bool:
     """Whether this is what queries see in blocks of 3 by 2, and nothing else is wrong.
 
-    The mask is at work everywhere, or only in tiles that the diagonal cuts.
+    The mask is at work everywhere, or only in tiles that the diagonal cuts, or meets.
     """
     open_to_all = counts_of(student, np.zeros((6, 5)), BLOCKS)
     whole, seen = seen_by(student, 6, (6, 6)), seen_by(student, 6, BLOCKS)
     if whole is None or seen is None or not near(open_to_all, np.full((6, 5), 1 / 5)):
         return False
-    masks = (mask, mask | ~CUT)
+    masks = (mask, mask | ~CUT, mask | ~MET)
     found = any((seen == (one & part)).all() for one in masks for part in COMPUTED)
     return found and bool((whole == SEEN).all())
 

@@ -130,7 +130,7 @@ def test_experts_flops(student: Student, case: Case) -> None:
     result = mixed(student, case, measure=0)
     expect_shape(measured(result, case)[0], case["y"].shape, case)
     why = Text(
-        "that is what the pairs of a token and its experts take; an expert without tokens takes "
+        "that is every token through each of its experts, once; an expert without tokens takes "
         "nothing.",
         "这是所有“token 与其专家”配对所需的计算量；没有 token 的专家不需要计算。",
     )

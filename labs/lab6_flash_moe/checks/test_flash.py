@@ -23,6 +23,35 @@ from autograder.wire.messages import Tensor
 from labs.lab6_flash_moe.checks.calls import expect_parity, flash, one_after_the_other
 
 TIMES = 256  # 5120 keys at least
+# What many tiles have to do as one does, by case.
+TILES = {
+    "flash_tiles": Text(
+        "in many tiles as in one. All scores are measured from the largest so far.",
+        "分块与不分块应一致。所有分数都以目前的最大值为基准。",
+    ),
+    "flash_rising": Text(
+        "in many tiles as in one. Here every tile brings a new maximum, to which the sum "
+        "and the output so far are to be scaled.",
+        "分块与不分块应一致。这里每一块都带来新的最大值，目前的和与输出都要按它重新缩放。",
+    ),
+    "flash_falling": Text(
+        "in many tiles as in one. Here no later tile brings a new maximum: each of them "
+        "only adds to the sum and to the output, which is divided after the last one.",
+        "分块与不分块应一致。这里后面的块都不带来新的最大值：每一块只往和与输出上累加，"
+        "最后一块之后才除。",
+    ),
+}
+# Which keys are hidden, by case.
+HIDDEN = {
+    "flash_causal": Text(
+        "query i sees keys up to i + kv_len - q_len.", "查询 i 最多能看到键 i + kv_len - q_len。"
+    ),
+    "flash_deep": Text(
+        "query i sees keys up to i + kv_len - q_len, and what hides the others has to lie below "
+        "any score, as -inf does.",
+        "查询 i 最多能看到键 i + kv_len - q_len；屏蔽其余键的数必须低于任何分数，例如 -inf。",
+    ),
+}
 
 
 def _part(tensor: Tensor, *place: object) -> Tensor:
@@ -64,8 +93,12 @@ def _expect_last(student: Student, case: Case, first: int) -> None:
     """The queries from ``first`` on, alone: they see what they saw before."""
     place = (slice(None), slice(None), slice(first, None))
     result = flash(student, case, changed={"q": _part(case["q"], *place)})
-    left = case["q"].shape[2] - first
-    what = Text(f"the output of the last {left} queries alone", f"只给出最后 {left} 个查询时的输出")
+    every = case["q"].shape[2]
+    left = every - first
+    what = Text(
+        f"the output of the last {left} queries after a call with all {every}",
+        f"先算全部 {every} 个查询、再只算最后 {left} 个时的输出",
+    )
     expect_close(result, _part(case["y"], *place), case, what)
 
 
@@ -117,11 +150,7 @@ def test_flash_tiles(student: Student, case: Case) -> None:
     whole = flash(student, case, blocks=(case["q"].shape[2], case["k"].shape[2]))
     tiles = flash(student, case)
     expect_shape(whole, case["q"].shape, case)
-    why = Text(
-        "when a tile brings a new maximum, the sum and the output so far are to be scaled to it.",
-        "当某一块带来新的最大值时，目前的和与输出都要按它重新缩放。",
-    )
-    expect_same(tiles, whole, case, why)
+    expect_same(tiles, whole, case, TILES[case.recipe])
 
 
 @cases("flash_core")
@@ -132,9 +161,18 @@ def test_flash_block_sizes(student: Student, case: Case) -> None:
     """
     base = flash(student, case)
     expect_shape(base, case["q"].shape, case)
-    why = Text("blocks only decide the order of computing.", "块只决定计算的顺序。")
+    why = Text("all queries see every key once.", "所有查询都能看到每一个键，各一次。")
+    if case["causal"]:
+        why = Text(
+            "which keys a query sees depends on their numbers in the whole, not within a tile.",
+            "查询能看到哪些键，取决于它们在整个序列中的编号，而不是块内的编号。",
+        )
+    first = tuple(case["blocks"])
     for blocks in ((1, 1), (5, 2), (2, 64), (64, 3)):
-        what = Text(f"the output with blocks of {blocks}", f"块大小为 {blocks} 时的输出")
+        what = Text(
+            f"the output with blocks of {blocks} and of {first}",
+            f"块大小为 {blocks} 与 {first} 时的输出",
+        )
         expect_same(flash(student, case, blocks=blocks), base, case, why, what)
 
 
@@ -146,10 +184,6 @@ def test_flash_future(student: Student, case: Case) -> None:
     """
     rows, keys = case["q"].shape[2], case["k"].shape[2]
     before = flash(student, case)
-    why = Text(
-        "query i sees keys up to i + kv_len - q_len.",
-        "查询 i 最多能看到键 i + kv_len - q_len。",
-    )
     for row in (0, rows // 2, rows - 2):
         first = row + 1 + keys - rows  # the first key that this query must not see
         changed = {}
@@ -160,7 +194,7 @@ def test_flash_future(student: Student, case: Case) -> None:
         after = flash(student, case, changed=changed)
         what = Text(f"the output up to query {row}", f"到查询 {row} 为止的输出")
         early = (slice(None), slice(None), slice(0, row + 1))
-        expect_same(after, before, case, why, what, part=early)
+        expect_same(after, before, case, HIDDEN[case.recipe], what, part=early)
 
 
 @cases("flash_key_heads")

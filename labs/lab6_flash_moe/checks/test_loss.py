@@ -11,6 +11,7 @@ from autograder.checks.expect import (
     expect_items,
     expect_same,
     expect_shape,
+    expect_tensor,
     expect_unchanged,
     reject,
 )
@@ -64,6 +65,8 @@ def test_loss_gradient(student: Student, case: Case) -> None:
 
     可以用来训练：梯度经过概率传回，而不经过占比。
     """
+    # Looked at first: a wrong number may have no gradient, either, and is another mistake.
+    expect_tensor(_loss(student, case), case, LOSS)
     gradient = "labs.given.gradient.gradient_of"
     function = Named("mlp.load_balancing_loss")
     result = student.call(gradient, function, blocks_of(case), *case["size"])

@@ -59,7 +59,7 @@ def test_router_chosen(student: Student, case: Case) -> None:
     expect_chosen(routed(student, case)[2], case)
 
 
-@cases("router_normed")
+@cases("router_normed", "router_single")
 def test_router_sums(student: Student, case: Case) -> None:
     """With norm_topk_prob the weights of a token sum to one.
 
@@ -71,7 +71,7 @@ def test_router_sums(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_router_normed: router_normed router_single
+    test_router_normed: router_normed
         With norm_topk_prob each expert has the right weight.
         norm_topk_prob 为 True 时，每个专家的权重正确。
 

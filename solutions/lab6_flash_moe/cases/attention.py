@@ -114,7 +114,7 @@ def _averaged(draw: Draw, sizes: Sizes, en: str, zh: str, *, causal: bool) -> Dr
     """Queries of zero: averages of the values that are seen."""
     q, k, v = _qkv(draw, sizes)
     qkv = torch.zeros_like(q), k, v
-    return _drafted(f"queries of zero, {en}", f"查询全为零，{zh}", qkv, sizes[6:], causal=causal)
+    return _drafted(f"all queries zero, {en}", f"查询全为零，{zh}", qkv, sizes[6:], causal=causal)
 
 
 @recipe()
@@ -132,7 +132,7 @@ def flash_even_mask(draw: Draw) -> Draft:
     # taken before the mask leaves nothing of what is seen.
     q = 200 * size**0.5 * torch.ones(size, size).triu(1).expand(3, 2, size, size).contiguous()
     k = torch.eye(size).expand(3, 2, size, size).contiguous()
-    en, zh = "equal scores, hidden ones far above, ", "分数都相等，被屏蔽的分数大得多，"
+    en, zh = "visible scores equal, hidden ones far larger, ", "可见的分数都相等，被屏蔽的大得多，"
     return _drafted(en, zh, (q, k, v), (block_q, block_k), causal=True)
 
 

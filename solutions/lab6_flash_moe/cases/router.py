@@ -112,7 +112,7 @@ def router_bfloat16(draw: Draw) -> Draft:
 def router_near(draw: Draw) -> Draft:
     """bfloat16 logits, exact, that lie a two-thousandth apart: their probabilities in bfloat16
     would be equal. Every token has one feature, which is 8."""
-    en, zh = "bfloat16, logits near one another: ", "bfloat16，logits 彼此接近："
+    en, zh = "bfloat16, logits close together: ", "bfloat16，logits 彼此接近："
     (hidden, _, experts, top_k, *_), about = described(draw, en, zh)
     orders = torch.stack([draw.permutation(experts) for _ in range(hidden)], dim=1)
     weight = ((205 + 2 * orders) * 2.0**-14).bfloat16()
