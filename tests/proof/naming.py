@@ -10,13 +10,14 @@ True_ = Mapping[str, Collection[str]]  # the classes of the mistakes in a hand-i
 
 
 SURE = (Certainty.NAMED, Certainty.SHOWN)
-# What experiments show, in whatever form, and the classes of those forms that are patches.
+# What experiments or checks show, in whatever form, and the classes of such forms among patches.
 FORMS = {
     "theta_fixed": {"theta_hard_coded"},
     "eps_fixed": {"eps_hard_coded", "eps_left_at_default", "eps_of_torch", "eps_missing"},
     "intermediate_size_fixed": {"intermediate_size_guessed"},
     "positions_one_dimensional_only": {"batched_tables_not_broadcast"},
     "given_mask_taken_as_boolean": {"given_mask_inverted"},
+    "argument_changed": {"loss_changes_the_logits", "queries_scaled_in_place"},
 }
 
 
