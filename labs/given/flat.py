@@ -87,8 +87,8 @@ class StandInModel(nn.Module):
     ) -> None:
         """What is called in the place of a real loader."""
         same = param.data_ptr() == self.get_parameter(name).data_ptr()
-        words = [name, "own" if same else "another"]
-        words += [] if shard_id is ... else [repr(shard_id)]
+        words = [name] if same else [name, "with another parameter"]
+        words += [] if shard_id is ... else [f"shard_id={shard_id!r}"]
         self.notes[" ".join(words)] = loaded_weight.clone()
 
     def forward(self) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub b6998d4996e6): fill in the TODOs.
+# Generated from the course's sources (stub 9e2d21afc04c): fill in the TODOs.
 """Lab 5, part 3: the model of an engine, whole, its vocabulary split over the ranks.
 
 Fill in every TODO. Nothing here imports ``attention.py`` or ``mlp.py``: what a model is built from
@@ -67,7 +67,10 @@ class ParallelLMHead(VocabParallelEmbedding):
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
-        """Make the weight of this rank; ``num_embeddings`` is that of all ranks."""
+        """Make the weight of this rank; ``num_embeddings`` is that of all ranks.
+
+        In the other classes the parent's constructor is called already; here that is your part.
+        """
         # TODO lab5.lm_head: The head
         raise NotImplementedError("TODO lab5.lm_head: to be written")
 
@@ -125,7 +128,7 @@ class RotaryEmbedding(nn.Module):
             theta: base of the frequencies.
             rope_scaling: as in ``config.json``; None means plain ``theta ** (-2j / head_dim)``.
                 Its ``rope_type`` is ``"yarn"``; older files say ``type``. Cos and sin are
-                multiplied by its ``attention_factor`` or, where it has none, by
+                multiplied by its ``attention_factor`` or, where that is absent or None, by
                 ``0.1 ln(factor) + 1``.
 
         Raises:

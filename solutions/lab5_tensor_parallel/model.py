@@ -80,7 +80,10 @@ class ParallelLMHead(VocabParallelEmbedding):
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int) -> None:
-        """Make the weight of this rank; ``num_embeddings`` is that of all ranks."""
+        """Make the weight of this rank; ``num_embeddings`` is that of all ranks.
+
+        In the other classes the parent's constructor is called already; here that is your part.
+        """
         # BEGIN SOLUTION lab5.lm_head
         super().__init__(num_embeddings, embedding_dim)
         # END SOLUTION
@@ -155,7 +158,7 @@ class RotaryEmbedding(nn.Module):
             theta: base of the frequencies.
             rope_scaling: as in ``config.json``; None means plain ``theta ** (-2j / head_dim)``.
                 Its ``rope_type`` is ``"yarn"``; older files say ``type``. Cos and sin are
-                multiplied by its ``attention_factor`` or, where it has none, by
+                multiplied by its ``attention_factor`` or, where that is absent or None, by
                 ``0.1 ln(factor) + 1``.
 
         Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ from autograder.checks.expect import (
     expect_close,
     expect_collectives,
     expect_dtype,
+    expect_error,
     expect_same,
     expect_shape,
 )
@@ -26,7 +28,7 @@ from autograder.sandbox.student import Handle, Student
 from autograder.wire.messages import Tensor
 
 INPUT = Text("the input x", "输入 x")
-WEIGHT = Text("the weight after loading", "加载后的 weight")
+WEIGHT = Text("the weight after loading", "weight（加载后）")
 
 
 def spaced(chinese: str) -> str:
@@ -37,6 +39,11 @@ def spaced(chinese: str) -> str:
 def on(rank: int, what: Text = OUTPUT) -> Text:
     """``what`` of a rank, in words."""
     return Text(f"{what.en} on rank {rank}", f"rank {rank} 上的{spaced(what.zh)}")
+
+
+def about(case: Case, en: str, zh: str) -> Case:
+    """The same case with other words for what is particular about it."""
+    return replace(case, about=Text(en, zh))
 
 
 def each(case: Case, world: int, name: str) -> Each:
@@ -84,6 +91,16 @@ def expect_kept_narrow(group: Group, path: str, case: Case, *shape: int) -> None
     group.call(linear, weight, whole, method="weight_loader")
     for rank, held in enumerate(group.get(linear, "weight")):
         expect_dtype(held, "bfloat16", case, on(rank, WEIGHT))
+
+
+def expect_unknown(result: Result, name: str, case: Case) -> None:
+    """A KeyError for a tensor of this name, which no parameter takes."""
+    words = f"no parameter takes the tensor {name}", f"没有参数可接收张量 {name}"
+    why = Text(
+        "a tensor that is dropped in silence is a model gone wrong.",
+        "悄悄丢弃张量会得到错误的模型。",
+    )
+    expect_error(result, "KeyError", name.split(".")[-2], about(case, *words), why)
 
 
 # ---- attention

@@ -56,8 +56,8 @@ def test_attention_loads(student: Student, case: Case) -> None:
 
 @checks("""
     test_attention_token: attention_token
-        A sequence of one token: its value, then o_proj.
-        只有一个 token 的序列：它的值，再经过 o_proj。
+        Sequences of one token: its values, head after head in one row, then o_proj.
+        每个序列只有一个 token：它的值，各头依次并成一行，再经过 o_proj。
 
     test_attention_heads: attention_token_heads
         Each query head gets the values of its own kv head.

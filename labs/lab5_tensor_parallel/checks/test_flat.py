@@ -111,9 +111,9 @@ def test_rotate_scores(student: Student, case: Case) -> None:
 
 @cases("rotation_far", "rotation_far_bfloat16")
 def test_rotate_far(student: Student, case: Case) -> None:
-    """Angles are float32, whatever the dtype of the tokens: far positions stay apart.
+    """At far positions, too, the products are right: angles in float32, whatever the dtype.
 
-    无论 token 是什么数据类型，角度都用 float32：很远的位置仍能区分。
+    位置很远时乘积同样正确：无论 token 是什么数据类型，角度都用 float32。
     """
     near = Tensor.of(case["positions"].array % 8)
     student.call(ROTATE, case["q"], near, case["theta"])  # a table for these is too short
@@ -144,13 +144,13 @@ def test_rotate_lengths(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_flat_one: flat_one
-        A single sequence with one kv head: every token sees itself and all before it, no other.
-        单个序列、一个键值头：每个 token 看到自己与之前的全部 token，看不到别的。
-
     test_flat_average: flat_uniform
         With keys of zero every token averages itself and what stands before it in its sequence.
         键全为零时，每个 token 对自己与本序列中之前的 token 取平均。
+
+    test_flat_one: flat_one
+        A single sequence, one kv head: scores over sqrt(head_dim), then softmax over what is seen.
+        单个序列、一个键值头：分数除以 sqrt(head_dim)，再对看得到的键做 softmax。
 
     test_flat_heads: flat_single_tokens
         Each query head gets the values of its own kv head.
@@ -240,9 +240,9 @@ def test_flat_alone(student: Student, case: Case) -> None:
 
 @cases("flat_large")
 def test_flat_large(student: Student, case: Case) -> None:
-    """Large scores do not overflow the softmax.
+    """Large scores give the right numbers, too: the softmax does not overflow.
 
-    很大的分数不会使 softmax 溢出。
+    分数很大时数值同样正确：softmax 不溢出。
     """
     _expect_flat(student, case, Limit(1e-4, 1e-3))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
@@ -16,7 +18,8 @@ from autograder.checks.expect import (
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.ranks import Each
-from autograder.sandbox.student import Handle, Student
+from autograder.sandbox.student import Handle, Result, Student
+from autograder.wire.messages import Tensor
 from labs.lab5_tensor_parallel.checks.calls import (
     INPUT,
     WEIGHT,
@@ -26,6 +29,7 @@ from labs.lab5_tensor_parallel.checks.calls import (
     expect_ranks_close,
     on,
     qkv_sizes,
+    rows,
     weights_of_ranks,
     worlds,
 )
@@ -61,6 +65,19 @@ def test_qkv_parity(student: Student, case: Case) -> None:
     expect_close(linear(case["x"]), case["1.0.y"], case)
 
 
+def _expect_packed(found: Iterable[Result], want: Sequence[Tensor], case: Case) -> None:
+    """What every rank holds: queries, keys and values each by itself, so that one is named."""
+    _, size, heads, _ = qkv_sizes(case)
+    for rank, (result, wanted) in enumerate(zip(found, want, strict=True)):
+        whole = expect_shape(result, wanted.shape, case, on(rank, WEIGHT))
+        query, end = heads // len(want) * size, wanted.shape[0]
+        keys = query + (end - query) // 2
+        for name, first, last in (("q", 0, query), ("k", query, keys), ("v", keys, end)):
+            en, zh = f"the rows of {name} in {WEIGHT.en}", f"{WEIGHT.zh}中 {name} 的行"
+            what = on(rank, Text(en, zh)) if len(want) > 1 else Text(en, zh)
+            expect_close(rows(whole, first, last), rows(wanted, first, last), case, what)
+
+
 def _load(student: Student, linear: Handle, case: Case) -> None:
     weight = student.new("builtins.getattr", linear, "weight")
     loader = student.new("builtins.getattr", weight, "weight_loader")  # as load_weights finds it
@@ -76,7 +93,7 @@ def test_qkv_loader(student: Student, case: Case) -> None:
     """
     linear = student.new(QKV, *qkv_sizes(case))
     _load(student, linear, case)
-    expect_close(student.get(linear, "weight"), case["1.0.weight"], case, WEIGHT)
+    _expect_packed([student.get(linear, "weight")], [case["1.0.weight"]], case)
 
 
 @cases("qkv_own", "qkv_shared")
@@ -107,8 +124,8 @@ def test_qkv_shapes(student: Student, case: Case) -> None:
         每个 rank 加载自己那些头的行，这些头是连续的一块。
 
     test_qkv_shared: qkv_shared qkv_single
-        With more ranks than kv heads, neighbours load the same kv head, and no other.
-        rank 多于键值头时，相邻的 rank 加载同一个键值头，而不是别的。
+        With more ranks than kv heads, neighbouring ranks load the same kv head.
+        rank 多于键值头时，由相邻的几个 rank 加载同一个键值头。
     """)
 def _expect_rows(student: Student, case: Case) -> None:
     for world in worlds(case):
@@ -117,8 +134,7 @@ def _expect_rows(student: Student, case: Case) -> None:
         weight = group.new("builtins.getattr", linear, "weight")
         for shard in ("v", "q", "k"):
             group.call(linear, weight, case[shard], shard, method="weight_loader")
-        loaded = group.get(linear, "weight")
-        expect_ranks_close(loaded, weights_of_ranks(case, world), case, WEIGHT)
+        _expect_packed(group.get(linear, "weight"), weights_of_ranks(case, world), case)
 
 
 @cases("qkv_own")

@@ -55,18 +55,18 @@ def test_yarn_runs(student: Student, case: Case) -> None:
 
 @checks("""
     test_yarn_values: yarn yarn_betas
-        Fast pairs keep their frequency, slow ones are divided by factor, with a line between.
-        快的对保持频率，慢的对除以 factor，中间按直线过渡。
+        Fast pairs keep their frequency, that of slow ones is divided by factor, linear in between.
+        快的对保持频率，慢的对频率除以 factor，两者之间线性插值。
 
     test_yarn_short: yarn_short yarn_long yarn_ends
-        The line begins at pair 0 at least, and may end behind the last, at head_dim - 1 at most.
-        直线最早从第 0 对开始；末端可以超出最后一对，最远到 head_dim - 1。
+        Interpolation begins at pair 0 or later; it may end past the last pair, up to head_dim - 1.
+        插值区间的起点不小于 0；终点可以超出最后一对，但不大于 head_dim - 1。
     """)
 def _expect_frequencies(student: Student, case: Case) -> None:
     got = _frequencies(student, case).array.astype(np.float64)
     share = Tensor.of((got / case["y"].array)[:, None].astype(np.float32))
     ones = Tensor.of(np.ones(share.shape, np.float32))
-    what = Text("each frequency over the right one", "各频率与正确值之比")
+    what = Text("each frequency over the right one (1 for all)", "各频率与正确值之比（应全为 1）")
     expect_close(share, ones, case, what, limit=EVERY)
 
 
@@ -130,9 +130,9 @@ def _expect_scores(student: Student, case: Case) -> None:
 
 @cases("rotary_scaled", "rotary_factor")
 def test_rotary_lengths(student: Student, case: Case) -> None:
-    """Every head is scaled by the attention factor; here, too, no checkpoint provides anything.
+    """Heads grow by the attention factor, whatever the position; nothing is in the state_dict.
 
-    每个头都乘以注意力因子；这时同样不含需要检查点提供的内容。
+    每个头都变为注意力因子倍，与位置无关；state_dict 中同样没有任何内容。
     """
     rotary = _rotary(student, case)
     _expect_no_state(student, case, rotary)

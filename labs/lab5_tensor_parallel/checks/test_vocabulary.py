@@ -81,7 +81,7 @@ def test_embedding_shapes(student: Student, case: Case) -> None:
 
 
 @checks("""
-    test_embedding_loader: embedding_loading embedding_few_loading
+    test_embedding_loader: embedding_loading embedding_few_loading embedding_even_loading
         Every rank loads the rows of its own range; rows without an id are zero.
         每个 rank 加载自己范围内的行；没有编号的行为零。
     """)
@@ -97,8 +97,8 @@ def _expect_rows(student: Student, case: Case) -> None:
 
 @checks("""
     test_embedding_ranks: embedding embedding_few
-        On 2 and 4 ranks every rank ends up with the row of every token, also if it is the only one.
-        在 2 个与 4 个 rank 上，每个 rank 最终都得到每个 token 的那一行，只有一个 token 时也一样。
+        On 2 and 4 ranks every rank gets the row of every token: ranks without it add zeros.
+        在 2 个与 4 个 rank 上，每个 rank 都得到每个 token 的那一行：不持有它的 rank 加的是零。
     """)
 def _expect_looked_up(student: Student, case: Case) -> None:
     for world in worlds(case):

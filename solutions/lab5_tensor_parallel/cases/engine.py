@@ -14,7 +14,7 @@ from labs.given import parallel
 from labs.given.config import Qwen3Config
 from solutions.reference import oracle_engine
 
-from .sizes import Weights, config_of, flat, layer_weights, prefixed
+from .sizes import Weights, config_of, flat, layer_weights, listed, prefixed
 
 CHECKPOINT = "labs/given/tiny_qwen3"
 # hidden, heads, kv heads, head_dim, width of the MLP, vocabulary, lengths: stand-ins on one rank
@@ -60,13 +60,13 @@ def _tokens(draw: Draw, c: Qwen3Config, lengths: tuple[int, ...], first: int = 0
 
 
 def _about(c: Qwen3Config, lengths: tuple[int, ...], en: str = "", zh: str = "") -> Text:
-    listed = ", ".join(map(str, lengths))
+    all_lengths = listed(lengths)
     layers = "1 layer" if c.num_hidden_layers == 1 else f"{c.num_hidden_layers} layers"
     return Text(
         f"{en}{layers} of hidden {c.hidden_size}, {c.vocab_size} token ids, "
-        f"sequences of {listed} tokens",
-        f"{zh}{c.num_hidden_layers} 层，hidden {c.hidden_size}，{c.vocab_size} 个 token 编号，"
-        f"各序列长 {listed}",
+        f"sequences of {all_lengths.en} tokens",
+        f"{zh}{c.num_hidden_layers} 层，hidden {c.hidden_size}，词表大小 {c.vocab_size}，"
+        f"序列长度为 {all_lengths.zh}",
     )
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from autograder.course.records import Text
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 from solutions.reference import oracle_parallel
 
-from .sizes import flat
+from .sizes import flat, listed
 
 # heads, kv heads, head_dim, lengths of the sequences
 SIZES = (
@@ -21,11 +19,14 @@ SIZES = (
 )
 
 
-def _about(heads: int, kv_heads: int, size: int, lengths: Any, en: str, zh: str) -> Text:
-    listed = ", ".join(map(str, lengths))
+def _about(
+    heads: int, kv_heads: int, size: int, lengths: tuple[int, ...], en: str, zh: str
+) -> Text:
+    all_lengths = listed(lengths)
     return Text(
-        f"{en}{heads} query and {kv_heads} kv heads of {size}, sequences of {listed} tokens",
-        f"{zh}{heads} 个查询头、{kv_heads} 个键值头，head_dim {size}，各序列长 {listed}",
+        f"{en}{heads} query and {kv_heads} kv heads of {size}, "
+        f"sequences of {all_lengths.en} tokens",
+        f"{zh}{heads} 个查询头、{kv_heads} 个键值头，head_dim {size}，序列长度为 {all_lengths.zh}",
     )
 
 

@@ -98,6 +98,13 @@ def qkv_single(draw: Draw) -> Draft:
 _ROW_SIZES = ((5, 24, 14), (7, 36, 10), (3, 20, 26))
 
 
+def _about_row(tokens: int, inner: int, outer: int, en: str = "", zh: str = "") -> Text:
+    return Text(
+        f"{en}{tokens} tokens, {inner} features in, {outer} out",
+        f"{zh}{tokens} 个 token，输入 {inner} 个特征，输出 {outer} 个",
+    )
+
+
 def _row(draw: Draw) -> Draft:
     tokens, inner, outer = draw.pick(_ROW_SIZES)
     weight, x = draw.normal(outer, inner, scale=inner**-0.5), draw.normal(tokens, inner)
@@ -107,11 +114,7 @@ def _row(draw: Draw) -> Draft:
         for rank in range(world):
             tensors[f"{world}.{rank}.weight"] = oracle_parallel.columns(weight, rank, world)
             tensors[f"{world}.{rank}.x"] = oracle_parallel.columns(x, rank, world)
-    about = Text(
-        f"{tokens} tokens, {inner} features in, {outer} out",
-        f"{tokens} 个 token，输入 {inner} 个特征，输出 {outer} 个",
-    )
-    return draft(about, tensors, sizes=[inner, outer])
+    return draft(_about_row(tokens, inner, outer), tensors, sizes=[inner, outer])
 
 
 @recipe()
@@ -135,7 +138,8 @@ def row_bfloat16(draw: Draw) -> Draft:
     for rank in range(2):
         tensors[f"2.{rank}.weight"] = oracle_parallel.columns(weight, rank, 2)
         tensors[f"2.{rank}.x"] = oracle_parallel.columns(x, rank, 2)
-    return draft(Text("bfloat16", "bfloat16"), tensors, sizes=[inner, outer], dtype="bfloat16")
+    about = _about_row(tokens, inner, outer, "bfloat16: ", "bfloat16：")
+    return draft(about, tensors, sizes=[inner, outer], dtype="bfloat16")
 
 
 def _merged(draw: Draw) -> Draft:

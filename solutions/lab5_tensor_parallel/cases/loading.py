@@ -33,7 +33,7 @@ def _drafted(draw: Draw, prefixes: tuple[str, ...], chosen: tuple[str, ...], abo
                 tensors[f"want.{own}"] = tensor
                 continue
             packed.append(own)
-            note = f"{own} own" if shard is None else f"{own} own {shard!r}"
+            note = own if shard is None else f"{own} shard_id={shard!r}"
             tensors[f"want.{note}"] = tensor
     return draft(about, tensors, shapes=shapes, packed=sorted(set(packed)))
 
@@ -52,7 +52,7 @@ def load_bare(draw: Draw) -> Draft:
     names = {"q_proj.weight": "q", "k_proj.weight": "k", "v_proj.weight": "v"}
     tensors = {f"hf.{name}": draw.normal(draw.integer(2, 5), 3) for name in names}
     want = {
-        f"want.qkv_proj.weight own {shard!r}": tensors[f"hf.{name}"]
+        f"want.qkv_proj.weight shard_id={shard!r}": tensors[f"hf.{name}"]
         for name, shard in names.items()
     }
     about = Text("attention by itself, without a prefix", "单独的注意力，没有前缀")

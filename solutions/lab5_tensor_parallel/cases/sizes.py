@@ -103,11 +103,16 @@ def flat(lengths: tuple[int, ...], firsts: tuple[int, ...] = ()) -> dict[str, to
     return {"positions": torch.cat(positions), "cu": cu}
 
 
+def listed(lengths: tuple[int, ...]) -> Text:
+    """Lengths of sequences, in words."""
+    return Text(", ".join(map(str, lengths)), "、".join(map(str, lengths)))
+
+
 def about_sizes(c: Qwen3Config, lengths: tuple[int, ...], en: str = "", zh: str = "") -> Text:
-    listed = ", ".join(map(str, lengths))
+    all_lengths = listed(lengths)
     return Text(
         f"{en}{c.num_attention_heads} query and {c.num_key_value_heads} kv heads of "
-        f"{c.head_dim}, hidden {c.hidden_size}, sequences of {listed} tokens",
+        f"{c.head_dim}, hidden {c.hidden_size}, sequences of {all_lengths.en} tokens",
         f"{zh}{c.num_attention_heads} 个查询头、{c.num_key_value_heads} 个键值头，head_dim "
-        f"{c.head_dim}，hidden {c.hidden_size}，各序列长 {listed}",
+        f"{c.head_dim}，hidden {c.hidden_size}，序列长度为 {all_lengths.zh}",
     )

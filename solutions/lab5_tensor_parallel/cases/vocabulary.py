@@ -1,4 +1,4 @@
-"""Cases of embedding and head: a vocabulary that the ranks do not divide."""
+"""Cases of embedding and head: mostly of a vocabulary that the ranks do not divide."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from autograder.course.records import Text
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 from solutions.reference import oracle_engine
 
-from .sizes import RANKS, flat
+from .sizes import RANKS, flat, listed
 
 # vocabulary, hidden, tokens
 _SIZES = ((97, 14, 12), (51, 10, 15), (21, 18, 13))
+# ... that they do divide
+_EVEN = ((8, 14, 12), (12, 10, 9), (16, 18, 7))
 # ... so small that on 4 ranks the last one has none of it, and the one before less than its share.
 _FEW = ((5, 14, 11), (5, 10, 8), (5, 18, 7))
 
@@ -19,7 +21,7 @@ _FEW = ((5, 14, 11), (5, 10, 8), (5, 18, 7))
 def _about(vocabulary: int, hidden: int, tokens: int, en: str = "", zh: str = "") -> Text:
     return Text(
         f"{en}{vocabulary} token ids, hidden {hidden}, {tokens} tokens",
-        f"{zh}{vocabulary} 个 token 编号，hidden {hidden}，{tokens} 个 token",
+        f"{zh}词表大小 {vocabulary}，hidden {hidden}，{tokens} 个 token",
     )
 
 
@@ -77,14 +79,21 @@ def embedding_loading(draw: Draw) -> Draft:
 @recipe()
 def embedding_few(draw: Draw) -> Draft:
     """Fewer ids than the ranks have room for: the last rank holds none."""
-    en, zh = "a rank without any id: ", "有一个 rank 没有任何编号："
+    en, zh = "a rank without any id: ", "有一个 rank 没有分到任何编号："
     return _embedding(draw, _FEW, (4,), en=en, zh=zh)
 
 
 @recipe()
 def embedding_few_loading(draw: Draw) -> Draft:
-    en, zh = "a rank without any id: ", "有一个 rank 没有任何编号："
+    en, zh = "a rank without any id: ", "有一个 rank 没有分到任何编号："
     return _embedding(draw, _FEW, (4,), en=en, zh=zh)
+
+
+@recipe()
+def embedding_even_loading(draw: Draw) -> Draft:
+    """Nothing to round up, and no row without an id."""
+    en, zh = "the ranks divide the vocabulary: ", "rank 数整除词表："
+    return _embedding(draw, _EVEN, en=en, zh=zh)
 
 
 @recipe()
@@ -106,10 +115,10 @@ def _lm_head(
     x, cu = draw.normal(sum(lengths), hidden).to(dtype), flat(lengths)["cu"]
     tensors = {"x": x, "cu": cu, "weight": weight, "y": oracle_engine.logits(weight, x, cu)}
     tensors |= _shards(weight, ranks)
-    listed = ", ".join(map(str, lengths))
+    all_lengths = listed(lengths)
     about = Text(
-        f"{en}{vocabulary} token ids, hidden {hidden}, sequences of {listed} tokens",
-        f"{zh}{vocabulary} 个 token 编号，hidden {hidden}，各序列长 {listed}",
+        f"{en}{vocabulary} token ids, hidden {hidden}, sequences of {all_lengths.en} tokens",
+        f"{zh}词表大小 {vocabulary}，hidden {hidden}，序列长度为 {all_lengths.zh}",
     )
     name = str(dtype).removeprefix("torch.")
     return draft(about, tensors, sizes=[vocabulary, hidden], dtype=name)
@@ -122,7 +131,7 @@ def lm_head(draw: Draw) -> Draft:
 
 @recipe()
 def lm_head_few(draw: Draw) -> Draft:
-    en, zh = "a rank without any id: ", "有一个 rank 没有任何编号："
+    en, zh = "a rank without any id: ", "有一个 rank 没有分到任何编号："
     return _lm_head(draw, _FEW, (4,), en=en, zh=zh)
 
 
