@@ -246,6 +246,7 @@ class _Reader:
             "title",
             "files",
             "given",
+            "given_for_checks",
             "forbidden",
             "families",
             "folders",
@@ -270,12 +271,14 @@ class _Reader:
             raise top.error("forbidden", "must hold dotted names, as torch.softmax")
         self._families = (*FAMILIES, *top.strings("families", default=[]))
         exercises = tuple(self._exercise(raw, files) for raw in top.tables("exercise"))
+        for_checks = top.strings("given_for_checks", default=[])
         lab = Lab(
             name=folder.name,
             folder=folder,
             title=top.text("title", empty=True),
             files=files,
-            given=top.strings("given", default=[]),
+            given=for_checks + top.strings("given", default=[]),
+            given_for_checks=for_checks,
             forbidden=forbidden,
             limits=self._limits(top.value("limits", dict, {})),
             exercises=exercises,

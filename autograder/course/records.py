@@ -203,6 +203,7 @@ class Lab:
     """A lab as its ``lab.toml`` describes it.
 
     ``feedback`` says how much of a mistake the score report tells: one of ``FEEDBACK``.
+    ``given``: modules of the course that a hand-in's process has; checks alone use some of them.
     ``folders``: what a hand-in's process may read beside Python, by path inside the project.
     ``tests``: the one of them that holds pytest files, where the checks are those (``adopt``).
     ``after``: the command of the course that shows the work at work, once all cases pass.
@@ -220,6 +221,7 @@ class Lab:
     folders: tuple[str, ...] = ()
     tests: str = ""
     after: str = ""
+    given_for_checks: tuple[str, ...] = ()
 
     @cached_property  # every score of every hand-in goes through them
     def checks(self) -> tuple[Check, ...]:
@@ -230,6 +232,11 @@ class Lab:
     def points(self) -> int:
         """Points of the whole lab."""
         return sum(exercise.points for exercise in self.exercises)
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Given modules that students may import."""
+        return tuple(name for name in self.given if name not in self.given_for_checks)
 
     @property
     def preloaded(self) -> tuple[str, ...]:

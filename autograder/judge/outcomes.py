@@ -16,8 +16,6 @@ from autograder.reference.cases import Case
 from autograder.sandbox.links import MAX_PRINTS, MAX_TEXT, StudentError, WorkerLost
 from autograder.sandbox.ranks import MOST_COLLECTIVES, OutOfStep, RankLost
 
-OF_CHECKS = "labs.given.gradient"  # given for checks alone: nobody is told to import it
-
 # What a student reads when the ranks of a hand-in do not find together.
 
 
@@ -131,10 +129,9 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
     if error.type == "ModuleNotFoundError" or (
         error.type == "PermissionError" and "site-packages" in error.text
     ):
-        offered = [name for name in given if name != OF_CHECKS]
-        if not offered:
+        if not given:
             return Message("check.nothing_given", words)
-        listed = {"en": ", ".join(offered), "zh": "、".join(offered)}
+        listed = {"en": ", ".join(given), "zh": "、".join(given)}
         return Message("check.not_importable", words | {"given": listed})
     if case is IMPORT and last is not None:
         here = last.file.rpartition("/")[2] == file  # it may be shown with its folder

@@ -150,7 +150,7 @@ class Runner:
             values = {"file": file, "text": outcomes.ending(error)}
             return CheckResult("", Outcome.CRASHED, Message("check.file_lost", values))
         except StudentError as error:
-            given = self._plan.lab.given
+            given = self._plan.lab.offered
             return outcomes.raised(error, outcomes.IMPORT, file=file, exercise="", given=given)
         except NoWorker:
             raise
@@ -249,7 +249,7 @@ class Runner:
     def _raised(self, error: StudentError, case: Case, check: str) -> CheckResult:
         lab = self._plan.lab
         owner = next(e for e in lab.exercises if any(c.name == check for c in e.checks))
-        return outcomes.raised(error, case, file=owner.file, exercise=owner.id, given=lab.given)
+        return outcomes.raised(error, case, file=owner.file, exercise=owner.id, given=lab.offered)
 
     def _shown(self, result: CheckResult) -> CheckResult:
         """Add what the student printed, for the first check that fails."""
