@@ -6,7 +6,6 @@ from typing import Any
 
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
-    OUTPUT,
     Literal,
     cases,
     expect_items,
@@ -276,9 +275,10 @@ def test_stream_rest(student: Student, case: Case) -> None:
 def _expect_chat(student: Student, case: Case, prompt: bool) -> None:
     wanted = case["prompted" if prompt else "plain"]
     keyword: dict[str, Any] = {"add_generation_prompt": True} if prompt else {}
-    result = student.call("tokens.apply_chat_template", case["messages"], echo=True, **keyword)
-    value, (after,), _ = expect_items(result, 3, case, OUTPUT)
-    expect_text(value, wanted, case)
+    held = student.new("builtins.list", case["messages"])
+    result = student.call("tokens.apply_chat_template", held, **keyword)
+    after = student.call(held, method="copy")
+    expect_text(result, wanted, case)
     expect_unchanged(after, case["messages"], case, Text("the messages", "消息"))
 
 
