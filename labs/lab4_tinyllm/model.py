@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub f1c1e5646006): fill in the TODOs.
+# Generated from the course's sources (stub dc872d274836): fill in the TODOs.
 """Lab 4, the whole model: layers, embeddings, head, checkpoints, masks and generation.
 
 Fill in every TODO, from the top down. Attention and MLP come in as arguments: classes that are
@@ -45,7 +45,7 @@ class Qwen3DecoderLayer(nn.Module):
         position_ids: torch.Tensor | None = None,
         past: KVCache | None = None,
     ) -> torch.Tensor:
-        """Let the tokens look at each other, then each work by itself.
+        """Let the tokens look at each other, then let each one work by itself.
 
         Args:
             hidden_states: ``[B, T, hidden]``, left as it is.
@@ -181,7 +181,7 @@ def load_hf_checkpoint(
 
     Raises:
         ValueError: the files lack a parameter, or hold one that the model does not have; the
-            text names each of them; where both happen, each of one kind is enough.
+            text names each of them; if both happen, naming all of one kind is enough.
     """
     # TODO lab4.load: Load a checkpoint
     raise NotImplementedError("TODO lab4.load: to be written")
@@ -199,7 +199,8 @@ def sample(
     Args:
         logits: ``[B, vocab]``, left as they are.
         temperature: 0 means the likeliest token; otherwise logits are divided by it first.
-        top_k: only the k likeliest tokens can be chosen; None means all.
+        top_k: only the k likeliest tokens can be chosen; None means all, and so does a number
+            larger than the vocabulary.
         top_p: of these only the smallest set of likeliest tokens whose probabilities add up to at
             least ``top_p`` (Holtzman et al. 2020, nucleus sampling); 1.0 means all. One always
             stays.
@@ -236,8 +237,9 @@ def generate(
             ``[B, T, vocab]``.
         input_ids: ``[B, T]``, prompts, padded on the left to one length.
         max_new_tokens: how many tokens are added at most, 1 or more.
-        attention_mask: ``[B, T]``, 1 for a token and 0 for padding; None means no padding. A
-            column of ones is added for every step.
+        attention_mask: ``[B, T]``, 1 for a token and 0 for padding; None means no padding.
+            For every step it grows by one column: 1 for each row that goes on. What a finished
+            row gets there makes no difference.
         temperature: see :func:`sample`.
         top_k: see :func:`sample`.
         top_p: see :func:`sample`.

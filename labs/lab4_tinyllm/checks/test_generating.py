@@ -95,9 +95,9 @@ def test_generate_calls(student: Student, case: Case) -> None:
 
 @cases("generate_all_end")
 def test_generate_all_end(student: Student, case: Case) -> None:
-    """When all rows are done, it stops.
+    """When all rows have drawn eos, it stops; token 0 can be eos, too.
 
-    所有行都结束时停止生成。
+    所有行都生成了 eos 时停止；eos 也可能是 token 0。
     """
     model = _model(student, case)
     result = _generated(student, model, case)

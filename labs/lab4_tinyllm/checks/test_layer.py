@@ -30,16 +30,16 @@ INPUT = Text("hidden_states", "hidden_states")
         两个部分都输出零时，输入原样输出。
 
     test_layer_attention_branch: layer_attention
-        Attention gets the normed input; what it gives is added to the input as it is.
-        注意力接收归一化后的输入，其结果原样加到输入上。
+        If the MLP outputs zeros: the input, plus attention of the input after input_layernorm.
+        MLP 输出零时：结果是输入，加上注意力对经过 input_layernorm 的输入算出的值。
 
     test_layer_mlp_branch: layer_mlp
-        The MLP gets the normed stream and is added to it.
-        MLP 接收归一化后的残差流，其结果加回残差流。
+        If attention outputs zeros: the input, plus MLP of the input after post_attention_layernorm.
+        注意力输出零时：结果是输入，加上 MLP 对经过 post_attention_layernorm 的输入算出的值。
 
     test_layer_parity: layer_core
-        Both branches together give the right numbers.
-        两个分支合在一起，数值正确。
+        Both together: the MLP reads the sum with attention's result in it, and is added to it.
+        两者合在一起：MLP 读取已加上注意力结果的残差流，再加回这个残差流。
 
     test_layer_eps: layer_eps
         eps of the config reaches both norms.

@@ -40,8 +40,8 @@ def _mask(student: Student, case: Case, dtype: str = "float32") -> Result:
         没有填充时就是因果掩码：允许处为 0，对角线上方为最小的有限数。
 
     test_mask_left: masks_left
-        Padding on the left is hidden; every query still sees itself.
-        左侧的填充被屏蔽；每个查询仍能看到自己。
+        Padding on the left is hidden; padding as a query sees itself and nothing else.
+        左侧的填充被屏蔽；填充作为查询只能看到自己。
 
     test_mask_right: masks_right
         Padding on the right is hidden, too.
@@ -74,7 +74,7 @@ def test_mask_runs(student: Student, case: Case) -> None:
 
 @cases("masks_left")
 def test_mask_dtype(student: Student, case: Case) -> None:
-    """If bfloat16 is asked for, it is bfloat16, with its own least number.
+    """If bfloat16 is asked for, it is bfloat16, with bfloat16's own lowest number.
 
     要求 bfloat16：结果为 bfloat16，使用它自己的最小数。
     """

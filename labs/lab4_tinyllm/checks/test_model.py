@@ -98,9 +98,9 @@ def test_model_loads(student: Student, case: Case) -> None:
 
 @cases("model_core")
 def test_model_hidden_states(student: Student, case: Case) -> None:
-    """The hidden states are right after one layer, after two, and after all.
+    """The embedding unscaled, then layers with weights of their own: right after one, two, and all.
 
-    经过一层、两层直到全部各层之后，隐藏状态均正确。
+    词嵌入不缩放，每层用自己的权重：经过一层、两层直到全部各层之后，隐藏状态均正确。
     """
     for depth in range(1, case.config["num_hidden_layers"] + 1):
         made = config(dict(case.config) | {"num_hidden_layers": depth})
@@ -116,8 +116,8 @@ def test_model_hidden_states(student: Student, case: Case) -> None:
 
 @checks("""
     test_model_cache: model_pieces
-        Pieces with a cache give the same as all at once: positions go on, layers stay apart.
-        用缓存分段输入与一次输入结果相同：位置继续计数，每层各存各的。
+        In pieces with a cache as all at once: positions are the same in all layers, keys are not.
+        用缓存分段输入与一次输入结果相同：各层的位置相同，键与值各存各的。
 
     test_model_cache_padded: model_padded
         Padded rows in pieces: the mask covers what is cached, too.
@@ -179,9 +179,9 @@ def test_lm_parameters(student: Student, case: Case) -> None:
 
 @cases("lm_padded", "lm_positions")
 def test_lm_padded(student: Student, case: Case) -> None:
-    """Mask, positions and cache reach the model, which rows with padding need.
+    """Mask, positions and cache reach the model: padded rows need all three.
 
-    掩码、位置与缓存都传到模型，有填充的各行需要它们。
+    掩码、位置与缓存都传到模型：有填充的各行三者都需要。
     """
     _expect_logits(student, case)
     if "pieces" in case.values:
@@ -190,9 +190,9 @@ def test_lm_padded(student: Student, case: Case) -> None:
 
 @cases("lm_bfloat16")
 def test_lm_bfloat16(student: Student, case: Case) -> None:
-    """A model in bfloat16 gives bfloat16, with padding, too.
+    """A model in bfloat16 gives bfloat16, with padding, too: its mask is bfloat16, then.
 
-    bfloat16 的模型输出 bfloat16，有填充时也一样。
+    bfloat16 的模型输出 bfloat16，有填充时也一样：这时掩码也是 bfloat16。
     """
     result = model_of(student, case, CAUSAL_LM)(case["ids"], attention_mask=case["keep"])
     expect_dtype(result, "bfloat16", case, LOGITS)

@@ -47,12 +47,12 @@ def _drawn(student: Student, case: Case, **given: Any) -> Result:
         各 token 出现的比例符合 softmax(logits / temperature)。
 
     test_sample_top_k: sample_top_k sample_top_k_all sample_warm_top_k
-        Only the k most likely tokens come out; all do if k exceeds the vocabulary.
-        只出现最可能的 k 个；k 大于词表时全部保留。
+        Only the k most likely tokens come out, by their own ids; if k exceeds the vocabulary, all.
+        只出现最可能的 k 个，用它们自己的编号；k 大于词表时全部保留。
 
     test_sample_top_p: sample_top_p
-        Only the most likely tokens come out: as few as reach top_p together.
-        只出现最可能的几个：合计达到 top_p 的最少个数。
+        Only the most likely tokens come out, by their own ids: as few as reach top_p together.
+        只出现最可能的几个，用它们自己的编号：合计达到 top_p 的最少个数。
 
     test_sample_top_p_small: sample_top_p_small
         However small top_p is, the most likely token stays.
