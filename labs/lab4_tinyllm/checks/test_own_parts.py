@@ -75,8 +75,8 @@ def _pieces(
         给定掩码与位置时，分段输入与一次输入结果相同。
 
     test_past_padded: own_attention_padded
-        Padded rows with positions given, token by token at the end.
-        有填充的各行，给定位置；最后逐个输入 token。
+        Padded rows, token by token at the end: given positions are used, keys keep their rotation.
+        有填充的各行，最后逐个输入 token：使用给定的位置，键保持各自的旋转。
     """)
 def _expect_pieces(student: Student, case: Case, **given: bool) -> None:
     """In pieces as at once by the same code: what lab 2 got wrong costs nothing here."""
