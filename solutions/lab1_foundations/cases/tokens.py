@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations, count, pairwise
 from typing import Any
 
 from autograder.course.records import Text
@@ -247,10 +247,10 @@ def train_special(draw: Draw) -> Draft:
 
     They part what is around them: without them, or with spaces in their place, merges differ.
     """
-    special = chosen(draw, SPECIAL[:4], 3)
+    special, tries = chosen(draw, SPECIAL[:4], 3), count()
 
-    def made() -> str:
-        words = prose(draw, 40).split(" ")
+    def made() -> str:  # longer ones are good more often
+        words = prose(draw, 40 + next(tries) // 25 * 20).split(" ")
         return "".join(word + (special[n % 3] if n % 2 else " ") for n, word in enumerate(words))
 
     def good(text: str) -> bool:
