@@ -15,6 +15,7 @@ from autograder.checks.expect import (
     expect_close,
     expect_same,
     expect_shape,
+    expect_unlike,
     expect_value,
     works,
 )
@@ -34,27 +35,110 @@ from labs.lab4_tinyllm.checks.experiments import (
     CAUSAL_LM,
     MODEL,
     WHY,
+    attention_with,
     continued,
     deaf_to_eps,
     drawn,
     error_names,
     first_layers,
+    heads_of,
     hides,
     in_turn,
     needs_cache,
     needs_mask,
     needs_option,
+    right_with,
     text_answer,
 )
 
-LAYER, MASK, SAMPLE, GENERATE, LOAD, PAST = (
-    "lab4.decoder_layer",
-    "lab4.attention_mask",
-    "lab4.sample",
-    "lab4.generate",
-    "lab4.load",
-    "lab4.past",
-)
+ATTENTION, MLP, LAYER, PAST = "lab4.attention", "lab4.mlp", "lab4.decoder_layer", "lab4.past"
+MASK, LOAD, SAMPLE, GENERATE = "lab4.attention_mask", "lab4.load", "lab4.sample", "lab4.generate"
+
+
+@behaviour("no_scale", ATTENTION)
+@cases("own_attention")
+def behaves_unscaled(student: Student, case: Case) -> bool:
+    """With queries that are smaller by sqrt(head_dim) it is right."""
+    smaller = case.weights["q_norm.weight"].array / case.config["head_dim"] ** 0.5
+    return right_with(student, case, q_norm=smaller)
+
+
+@behaviour("norm_after_rope", ATTENTION)
+@cases("own_attention")
+def behaves_normed_after_rotation(student: Student, case: Case) -> bool:
+    """A shift of all positions changes something, but not with norms whose weights are 1."""
+    ones, at = np.ones(case.config["head_dim"]), case["positions"]
+    places = at, like(at, at.array + 5)
+    layers = attention_with(student, case, q_norm=ones, k_norm=ones), attention_of(student, case)
+
+    def shifted() -> None:
+        fresh, own = ([part(case["x"], position_ids=p) for p in places] for part in layers)
+        expect_same(*fresh, case, WHY, limit=1e-4)
+        expect_unlike(*own, case, WHY)
+
+    return works(student, shifted)
+
+
+@behaviour("qk_norm_missing", ATTENTION)
+@cases("own_attention")
+def behaves_without_norm(student: Student, case: Case) -> bool:
+    """Other weights of q_norm and k_norm change nothing, larger queries do."""
+    larger = {n: 3 * case.weights[f"{n}.weight"].array for n in ("q_norm", "k_norm", "q_proj")}
+    queries = attention_with(student, case, q_proj=larger.pop("q_proj"))
+    parts = attention_of(student, case), attention_with(student, case, **larger), queries
+
+    def deaf() -> None:
+        own, normed, asked = (part(case["x"]) for part in parts)
+        expect_same(normed, own, case, WHY)
+        expect_unlike(asked, own, case, WHY)
+
+    return works(student, deaf)
+
+
+@behaviour("kv_heads_tiled", ATTENTION)
+@cases("own_attention")
+def behaves_tiled(student: Student, case: Case) -> bool:
+    """With query heads in the order that tiled kv heads need it is right."""
+    q, o = heads_of(case, "q_proj"), heads_of(case, "o_proj")
+    order = np.arange(len(q)).reshape(case.config["num_key_value_heads"], -1).T.reshape(-1)
+    moved = {"q_proj": np.vstack(q[order]), "o_proj": np.vstack(o[order]).T}
+    return right_with(student, case, **moved)
+
+
+@behaviour("rope_interleaved", ATTENTION)
+@cases("own_attention")
+def behaves_neighbours_rotated(student: Student, case: Case) -> bool:
+    """With the numbers of a head so that pairs are neighbours it is right."""
+    order = np.arange(case.config["head_dim"]).reshape(2, -1).T.reshape(-1)
+    moved = {name: np.vstack(heads_of(case, name)[:, order]) for name in ("q_proj", "k_proj")}
+    moved |= {name: case.weights[f"{name}.weight"].array[order] for name in ("q_norm", "k_norm")}
+    return right_with(student, case, **moved)
+
+
+@behaviour("one_future_token", ATTENTION)
+@cases("own_attention")
+def behaves_next_token_seen(student: Student, case: Case) -> bool:
+    """Another last token changes the answer to the last but one, and to none before it."""
+    attention, x = attention_of(student, case), case["x"]
+    other = x.array.copy()
+    other[:, -1] += 1
+
+    def moved() -> None:
+        before, after = attention(x), attention(like(x, other))
+        expect_same(after, before, case, WHY, part=np.s_[:, :-2])
+        expect_unlike(after, before, case, WHY, part=np.s_[:, -2:-1])
+
+    return works(student, moved)
+
+
+@behaviour("gate_and_up_swapped", MLP)
+@cases("own_mlp")
+def behaves_up_activated(student: Student, case: Case) -> bool:
+    """With the weights of gate and up exchanged it is right."""
+    gate, up = "gate_proj.weight", "up_proj.weight"
+    weights = case.weights | {gate: case.weights[up], up: case.weights[gate]}
+    mlp = student.new("mlp.Qwen3MLP", config(case.config), weights=weights)
+    return is_right(student, case, lambda: mlp(case["x"]))
 
 
 @behaviour("mask_required", MODEL)
@@ -242,6 +326,32 @@ def behaves_cache_written_twice(student: Student, case: Case) -> bool:
     answers(student, lambda: attention_of(student, case)(case["x"], past=cache))
     held = answers(student, lambda: student.call(cache, case["layer"], method="length"))
     return held == [2 * case["x"].shape[1]]
+
+
+@behaviour("mask_does_not_grow", GENERATE)
+@cases("generate_greedy")
+def behaves_short_mask(student: Student, case: Case) -> bool:
+    """It raises at the second new token, but not where a mask of one column fits any length."""
+
+    def served(width: int, new: int) -> bool:
+        ids = like(case["ids"], case["ids"].array[:, :width])
+        mask = {"attention_mask": like(ids, np.ones_like(ids.array))}
+        model = student.new(STAND_IN_MODEL, case["table"])
+        return bool(
+            answers(student, partial(student.call, "model.generate", model, ids, new, **mask))
+        )
+
+    return served(1, 4) and served(3, 1) and not served(3, 2)
+
+
+@behaviour("cached_under_layer_0", PAST)
+@cases("own_attention")
+def behaves_cached_under_layer_0(student: Student, case: Case) -> bool:
+    """A later layer puts its tokens into the entry of layer 0 and none into its own."""
+    cache = student.new(CACHE)
+    answers(student, lambda: attention_of(student, case)(case["x"], past=cache))
+    lengths = (partial(student.call, cache, n, method="length") for n in (0, case["layer"]))
+    return answers(student, *lengths) == [case["x"].shape[1], 0]
 
 
 @behaviour("unrotated_keys_cached", PAST)

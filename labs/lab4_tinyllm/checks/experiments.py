@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autograder.checks.expect import (
     answers,
@@ -19,7 +20,7 @@ from autograder.checks.expect import (
 from autograder.checks.experiments import is_right
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Dtype, Folder, Named, Result, Student
+from autograder.sandbox.student import Dtype, Folder, Handle, Named, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab4_tinyllm.checks.calls import (
     CACHE,
@@ -135,6 +136,27 @@ def in_turn(student: Student, case: Case, *layers: int, positions: bool = False)
             expect_close(answers[layers.index(case["layer"])], y, case)
 
     return works(student, pieces)
+
+
+def attention_with(student: Student, case: Case, **weights: NDArray[Any]) -> Handle:
+    """The student's attention with the case's weights but for these, named by their modules."""
+    others = {f"{name}.weight": like(case["x"], array) for name, array in weights.items()}
+    made = config(case.config)
+    return student.new(
+        "attention.Qwen3Attention", made, case["layer"], weights=case.weights | others
+    )
+
+
+def right_with(student: Student, case: Case, **weights: NDArray[Any]) -> bool:
+    """Whether attention with these weights gives what it should with the case's own."""
+    return is_right(student, case, lambda: attention_with(student, case, **weights)(case["x"]))
+
+
+def heads_of(case: Case, name: str) -> NDArray[Any]:
+    """The weight of a projection, by heads: ``[heads, head_dim, hidden]``."""
+    weight = case.weights[f"{name}.weight"].array
+    weight = weight.T if name == "o_proj" else weight
+    return weight.reshape(-1, case.config["head_dim"], weight.shape[1])
 
 
 def deaf_to_eps(student: Student, case: Case, *silent: str) -> bool:
