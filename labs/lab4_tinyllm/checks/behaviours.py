@@ -73,8 +73,8 @@ def behaves_normed_after_rotation(student: Student, case: Case) -> bool:
 
     def shifted() -> None:
         fresh, own = ([part(case["x"], position_ids=p) for p in places] for part in layers)
-        expect_same(*fresh, case, WHY, limit=1e-4)
-        expect_unlike(*own, case, WHY)
+        expect_same(fresh[0], fresh[1], case, WHY, limit=1e-4)
+        expect_unlike(own[0], own[1], case, WHY)
 
     return works(student, shifted)
 
@@ -101,7 +101,7 @@ def behaves_tiled(student: Student, case: Case) -> bool:
     """With query heads in the order that tiled kv heads need it is right."""
     q, o = heads_of(case, "q_proj"), heads_of(case, "o_proj")
     order = np.arange(len(q)).reshape(case.config["num_key_value_heads"], -1).T.reshape(-1)
-    moved = {"q_proj": np.vstack(q[order]), "o_proj": np.vstack(o[order]).T}
+    moved = {"q_proj": np.vstack([*q[order]]), "o_proj": np.vstack([*o[order]]).T}
     return right_with(student, case, **moved)
 
 
@@ -110,7 +110,7 @@ def behaves_tiled(student: Student, case: Case) -> bool:
 def behaves_neighbours_rotated(student: Student, case: Case) -> bool:
     """With the numbers of a head so that pairs are neighbours it is right."""
     order = np.arange(case.config["head_dim"]).reshape(2, -1).T.reshape(-1)
-    moved = {name: np.vstack(heads_of(case, name)[:, order]) for name in ("q_proj", "k_proj")}
+    moved = {name: np.vstack([*heads_of(case, name)[:, order]]) for name in ("q_proj", "k_proj")}
     moved |= {name: case.weights[f"{name}.weight"].array[order] for name in ("q_norm", "k_norm")}
     return right_with(student, case, **moved)
 
@@ -335,11 +335,9 @@ def behaves_short_mask(student: Student, case: Case) -> bool:
 
     def served(width: int, new: int) -> bool:
         ids = like(case["ids"], case["ids"].array[:, :width])
-        mask = {"attention_mask": like(ids, np.ones_like(ids.array))}
-        model = student.new(STAND_IN_MODEL, case["table"])
-        return bool(
-            answers(student, partial(student.call, "model.generate", model, ids, new, **mask))
-        )
+        mask, model = like(ids, np.ones_like(ids.array)), student.new(STAND_IN_MODEL, case["table"])
+        call = partial(student.call, "model.generate", model, ids, new, attention_mask=mask)
+        return bool(answers(student, call))
 
     return served(1, 4) and served(3, 1) and not served(3, 2)
 
