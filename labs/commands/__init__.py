@@ -10,8 +10,12 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autograder.cli.commands import Commands
+
+if TYPE_CHECKING:
+    from autograder.course.records import Lab
 
 _LIE = "where the files are (default: the lab)"
 _WEIGHTS = "another checkpoint folder"
@@ -49,7 +53,7 @@ def _chat(arguments: argparse.Namespace) -> int:
     lab = labfile.load(labfile.find_lab(arguments.lab))
     if not chat.can_talk(lab):
         raise own_code.not_in(lab, "chat", chat.can_talk)
-    files, checkpoint = _files(arguments)
+    files, checkpoint = _files(lab, arguments)
     # make hands them on unharmed so
     named = (os.environ.get(name) for name in ("PROMPT", "PROMPT2"))
     given = arguments.prompt or [text for text in named if text]
@@ -87,14 +91,11 @@ def _serve(arguments: argparse.Namespace) -> int:
     lab = labfile.load(labfile.find_lab(arguments.lab))
     if not chat.can_serve(lab):
         raise own_code.not_in(lab, "serve", chat.can_serve)
-    return serve.run(*_files(arguments), arguments.port, arguments.lang)
+    return serve.run(*_files(lab, arguments), arguments.port, arguments.lang)
 
 
-def _files(arguments: argparse.Namespace) -> tuple[dict[str, str], Path]:
+def _files(lab: Lab, arguments: argparse.Namespace) -> tuple[dict[str, str], Path]:
     """The student's files, by name in the lab, and the checkpoint."""
-    from autograder.course import labfile
-
-    lab = labfile.load(labfile.find_lab(arguments.lab))
     folder = arguments.folder or lab.folder
-    checkpoint = arguments.weights or labfile.LABS / "given" / "tiny_qwen3"
+    checkpoint = arguments.weights or lab.folder.parent / "given" / "tiny_qwen3"
     return {name: str(folder / name) for name in lab.files}, checkpoint
