@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -83,9 +84,25 @@ class Sides:
 
     def stripped(self) -> float:
         """The same class asked and compared by one process, see there; CPU seconds per hand-in."""
-        command = [PYTHON, "-m", "benchmarks.stripped", self.lab.name, str(self._hidden)]
-        command += [str(self._folder / "class"), ",".join(self._only)]
-        return run(command).cpu / self._size
+        class_folder = str(self._folder / "class")
+        return (
+            self._stripped(str(self._hidden), class_folder, ",".join(self._only)).cpu / self._size
+        )
+
+    def stripped_test(self) -> dict[str, float]:
+        """What nothing less than ``make test`` and ``watch`` can cost, asked and compared as above.
+
+        ``cpu``: seconds of a process that imports torch and runs the public checks once;
+        ``verdict``: seconds on the wall of the same in a process that has run them before.
+        """
+        runs = []
+        for count in (1, 4):
+            folder = self._folder / f"right_{count}"
+            for number in range(count):
+                shutil.copytree(self._solution, folder / str(number), dirs_exist_ok=True)
+            runs.append(self._stripped("", str(folder)))
+        cold, warm = runs
+        return {"cpu": cold.cpu, "verdict": float(warm.output.split()[-1])}
 
     def make_test(self) -> float:
         """What ``make test`` runs, on the solution; CPU seconds."""
@@ -106,6 +123,9 @@ class Sides:
         key = hidden_cases.find(self._secret, self._folder).hex()
         command = [PYTHON, "-m", "autograder.reference.build", "hidden"]
         return run([*command, self.lab.name, str(out)], stdin=key + "\n").cpu
+
+    def _stripped(self, *arguments: str) -> Run:
+        return run([PYTHON, "-m", "benchmarks.stripped", self.lab.name, *arguments])
 
     def _without_ranks(self) -> tuple[str, ...]:
         """The checks that ask for no ranks, nor need one that does; empty where none does."""

@@ -20,8 +20,10 @@ SECONDS = {
     "bare": 0.05,
     "stripped": 0.08,
     "make_test": 1.2,
+    "stripped_test": 1.1,
     "reference": 2.0,
     "watch_wall": 0.2,
+    "stripped_watch_wall": 0.1,
     "import_torch_wall": 1.0,
 }
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
