@@ -130,6 +130,17 @@ def test_a_mistake_is_told_with_its_place_and_the_students_prints(tmp_path: Path
     assert "AttributeError" in done.stdout and "autograder/" not in done.stdout
 
 
+@pytest.mark.parametrize("asked", [(), ("-k", "mlp"), ("-k", "test_mlp_parity")])
+def test_a_known_mistake_is_said_to_have_a_hint(tmp_path: Path, asked: tuple[str, ...]) -> None:
+    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
+    text = (folder / "mlp.py").read_text(encoding="utf-8")
+    wrong = text.replace("F.silu(self.gate_proj(x))", "F.gelu(self.gate_proj(x))")
+    assert wrong != text
+    (folder / "mlp.py").write_text(wrong, encoding="utf-8")
+    done = warm.run("test", "--lab", "2", *asked, "--folder", str(folder), "--lang", "en")
+    assert done.status == 1 and "this looks like a known mistake" in done.stdout
+
+
 @pytest.mark.slow
 def test_an_endless_loop_is_told_and_ends() -> None:
     folder = str(EXAMPLES / "henry_infinite_loop")
