@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,39 +26,18 @@ from autograder.reference.compare import Limit
 from autograder.sandbox.student import Handle, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks.attention_calls import attention_of
+from labs.lab2_qwen3_block.checks.experiments import (
+    COUNT,
+    attends,
+    drawn,
+    loads,
+    loads_heads,
+    square_counts,
+    tells,
+)
 
 TABLES, ATTENTION, MLP = "lab2.rotary_embedding", "lab2.attention", "lab2.mlp"
-COUNT = "mlp.count_parameters"
 WHY = Text("the two should agree.", "两者应当一致。")
-
-
-def _attends(student: Student, case: Case, *given: Any, **named: Any) -> bool:
-    """Whether attention gives the case's answer to its input and these arguments."""
-
-    def right() -> None:
-        expect_close(attention_of(student, case)(case["x"], *given, **named), case["y"], case)
-
-    return works(student, right)
-
-
-def _loads(
-    student: Student, path: str, settings: Mapping[str, Any], **shapes: tuple[int, ...]
-) -> bool:
-    """Whether a module of these settings takes weights of these shapes."""
-    weights = {
-        f"{name}.weight": Tensor.of(np.zeros(shape, np.float32)) for name, shape in shapes.items()
-    }
-    return works(student, lambda: student.new(path, config(settings), weights=weights))
-
-
-def _loads_heads(student: Student, settings: Mapping[str, Any], width: int, head_dim: int) -> bool:
-    hidden, kv_width = settings["hidden_size"], settings["num_key_value_heads"] * head_dim
-    narrow, wide = (kv_width, hidden), (width, hidden)
-    return _loads(
-        student, "attention.Qwen3Attention", settings,
-        q_proj=wide, k_proj=narrow, v_proj=narrow, o_proj=wide[::-1],
-        q_norm=(head_dim,), k_norm=(head_dim,),
-    )  # fmt: skip
 
 
 @behaviour("head_dim_from_hidden", ATTENTION)
@@ -69,12 +47,12 @@ def behaves_guessed_head_dim(student: Student, case: Case) -> bool:
     here, heads = case.config, case.config["num_attention_heads"]
     hidden, head_dim = here["hidden_size"], here["head_dim"]
     guess = hidden // heads
-    if any(_loads_heads(student, here, width, guess) for width in (heads * guess, hidden)):
+    if any(loads_heads(student, here, width, guess) for width in (heads * guess, hidden)):
         return True
-    if _loads_heads(student, here, heads * head_dim, head_dim):
+    if loads_heads(student, here, heads * head_dim, head_dim):
         return False
     square = {**here, "hidden_size": heads * head_dim}
-    return _loads_heads(student, square, heads * head_dim, head_dim)
+    return loads_heads(student, square, heads * head_dim, head_dim)
 
 
 @behaviour("head_dim_from_hidden", TABLES)
@@ -112,8 +90,8 @@ def behaves_flat_positions(student: Student, case: Case) -> bool:
     """Positions [T] are served, the same ones as [B, T] are not."""
     flat = case["positions"].array
     rows = Tensor.of(np.tile(flat, (case["x"].shape[0], 1)))
-    served = _attends(student, case, position_ids=Tensor.of(flat))
-    return served and not _attends(student, case, position_ids=rows)
+    served = attends(student, case, position_ids=Tensor.of(flat))
+    return served and not attends(student, case, position_ids=rows)
 
 
 @behaviour("positions_required", ATTENTION)
@@ -123,7 +101,7 @@ def behaves_needed_positions(student: Student, case: Case) -> bool:
     positions = Tensor.of(np.arange(case["x"].shape[1]))
     both = {"attention_mask": causal_mask(case), "position_ids": positions}
     masked = {"attention_mask": causal_mask(case)}
-    return _attends(student, case, **both) and not works(
+    return attends(student, case, **both) and not works(
         student, lambda: attention_of(student, case)(case["x"], **masked)
     )
 
@@ -156,7 +134,7 @@ def behaves_deaf_to_positions(student: Student, case: Case) -> bool:
 @cases("attention_core")
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A causal mask that is given is served; None raises."""
-    return _attends(student, case, causal_mask(case)) and not works(
+    return attends(student, case, causal_mask(case)) and not works(
         student, lambda: attention_of(student, case)(case["x"])
     )
 
@@ -171,7 +149,7 @@ def behaves_without_causality(student: Student, case: Case) -> bool:
         seen = Tensor.of(np.zeros_like(causal_mask(case).array))
         expect_same(attention(case["x"]), attention(case["x"], seen), case, WHY)
 
-    served = _attends(student, case, causal_mask(case)) and not _attends(student, case)
+    served = attends(student, case, causal_mask(case)) and not attends(student, case)
     return served and works(student, sees_all)
 
 
@@ -187,8 +165,8 @@ def behaves_by_positions(student: Student, case: Case) -> bool:
         given = attention(case["x"], mask, positions)
         expect_same(attention(case["x"], position_ids=positions), given, case, WHY)
 
-    served = _attends(student, case, mask, repeated)
-    return served and works(student, rising) and not _attends(student, case, position_ids=repeated)
+    served = attends(student, case, mask, repeated)
+    return served and works(student, rising) and not attends(student, case, position_ids=repeated)
 
 
 @behaviour("kept_from_first_call", ATTENTION)
@@ -211,7 +189,7 @@ def behaves_as_at_first(student: Student, case: Case) -> bool:
 
         return works(student, same)
 
-    served = _attends(student, case) and works(student, alone)
+    served = attends(student, case) and works(student, alone)
     kept = not (after(short, whole) and after(whole, short))
     return served and (kept or not after(whole, whole, **elsewhere))
 
@@ -240,8 +218,8 @@ def behaves_as_for_first_positions(student: Student, case: Case) -> bool:
 def behaves_boolean_masks(student: Student, case: Case) -> bool:
     """The mask as truth values, of either kind, is served; the additive one is not."""
     seen = case["mask"].array == 0
-    boolean = any(_attends(student, case, Tensor.of(kind)) for kind in (seen, ~seen))
-    return boolean and not _attends(student, case, case["mask"])
+    boolean = any(attends(student, case, Tensor.of(kind)) for kind in (seen, ~seen))
+    return boolean and not attends(student, case, case["mask"])
 
 
 @behaviour("given_mask_ignored", ATTENTION)
@@ -257,7 +235,7 @@ def behaves_deaf_to_masks(student: Student, case: Case) -> bool:
         hidden = attention(case["x"], Tensor.of(narrow))
         expect_same(hidden, attention(case["x"], causal), case, WHY)
 
-    return _attends(student, case) and works(student, same)
+    return attends(student, case) and works(student, same)
 
 
 @behaviour("norm_times_rms", ATTENTION)
@@ -290,7 +268,7 @@ def behaves_turned_by_heads(student: Student, case: Case) -> bool:
 
     def attention_of(kv_heads: int, **instead: Tensor) -> Handle:
         made = {**settings, "num_key_value_heads": kv_heads}
-        weights = _drawn(made, heads, kv_heads) | instead
+        weights = drawn(made, heads, kv_heads) | instead
         return student.new("attention.Qwen3Attention", config(made), weights=weights)
 
     def answer(attention: Handle, tokens: int, *, turned: bool = False, apart: int = 1) -> Result:
@@ -326,18 +304,6 @@ def behaves_turned_by_heads(student: Student, case: Case) -> bool:
     return works(student, lambda: turn(2, 7)) and not works(student, stretch)
 
 
-def _drawn(settings: Mapping[str, Any], heads: int, kv_heads: int) -> dict[str, Tensor]:
-    """Random weights of an attention."""
-    dice, hidden, width = np.random.default_rng(0), settings["hidden_size"], settings["head_dim"]
-    shapes = {
-        "q_proj": (heads * width, hidden), "k_proj": (kv_heads * width, hidden),
-        "v_proj": (kv_heads * width, hidden), "o_proj": (hidden, heads * width),
-        "q_norm": (width,), "k_norm": (width,),
-    }  # fmt: skip
-    drawn = {name: dice.standard_normal(shape) for name, shape in shapes.items()}
-    return {f"{name}.weight": Tensor.of(w.astype(np.float32)) for name, w in drawn.items()}
-
-
 @behaviour("eps_fixed", ATTENTION)
 @cases("attention_core")
 def behaves_fixed_eps(student: Student, case: Case) -> bool:
@@ -348,7 +314,7 @@ def behaves_fixed_eps(student: Student, case: Case) -> bool:
         other = student.new("attention.Qwen3Attention", large, weights=case.weights)
         expect_same(other(case["x"]), attention_of(student, case)(case["x"]), case, WHY)
 
-    return _attends(student, case) and works(student, same)
+    return attends(student, case) and works(student, same)
 
 
 @behaviour("rotate_half_in_place", "lab2.rotate_half")
@@ -360,6 +326,74 @@ def behaves_overwritten_input(student: Student, case: Case) -> bool:
         after = value[1][0]
         return isinstance(after, Tensor) and not near(after.array, case["x"].array)
     return False
+
+
+@behaviour("interleaved_with_half_split_table", "lab2.rotate_half")
+@cases("rotate_half")
+def behaves_neighbours_turned(student: Student, case: Case) -> bool:
+    """Neighbours are a pair: side by side in the result, or all the first and all the second."""
+    x = case["x"].array
+    parts = -x[..., 1::2], x[..., ::2]
+    beside = np.stack(parts, axis=-1).reshape(x.shape)
+    for value in answers(student, lambda: student.call("attention.rotate_half", case["x"])):
+        array = value.array if isinstance(value, Tensor) else None
+        return near(array, beside, np.concatenate(parts, axis=-1))
+    return False
+
+
+@behaviour("position_ids_ignored", TABLES)
+@cases("attention_core")
+def behaves_deaf_tables(student: Student, case: Case) -> bool:
+    """The tables are the same whatever the positions are, though their rows differ."""
+
+    def tables(positions: Any) -> Any:
+        # New modules: one that keeps the tables of its first call does not ignore positions.
+        made = student.new("attention.RotaryEmbedding", config(case.config))
+        return made(Tensor.of(positions)).value
+
+    one, other = tables(np.arange(5)), tables(np.arange(5) * 3 + 2)
+    if not isinstance(one, (tuple, list)) or one != other:
+        return False
+    rows = [
+        table.array for table in one if isinstance(table, Tensor) and table.shape[-2:-1] == (5,)
+    ]
+    return bool(rows) and not any(near(table[..., 0, :], table[..., 1, :]) for table in rows)
+
+
+@behaviour("rope_reversed", "lab2.apply_rotary")
+@cases("rotation")
+def behaves_turned_back(student: Student, case: Case) -> bool:
+    """With cos and sin in each other's place, or the sines of minus the angles, it is right."""
+    q, k, cos, sin = (case[name] for name in ("q", "k", "cos", "sin"))
+
+    def right(*tables: Tensor) -> bool:
+        def close() -> None:
+            result = student.call("attention.apply_rotary_pos_emb", q, k, *tables)
+            for got, x in zip(expect_items(result, 2, case), (q, k), strict=True):
+                first, second = np.split(x.array, 2, axis=-1)
+                turned = np.concatenate((-second, first), axis=-1)
+                wanted = x.array * cos.array + turned * sin.array
+                expect_close(got, Tensor.of(wanted.astype(np.float32)), case)
+
+        return works(student, close)
+
+    back = Tensor.of(-sin.array)
+    return not right(cos, sin) and (right(sin, cos) or right(cos, back))
+
+
+@behaviour("first_row_positions_for_all", "lab2.apply_rotary")
+@cases("rotation")
+def behaves_one_table_for_all(student: Student, case: Case) -> bool:
+    """A table for each row turns all rows as the first one's does."""
+    rows = case["row_cos"], case["row_sin"]
+    first = [Tensor.of(table.array[0]) for table in rows]
+
+    def same() -> None:
+        rotate = partial(student.call, "attention.apply_rotary_pos_emb", case["q"], case["k"])
+        (own, _), (one, _) = (expect_items(rotate(*each), 2, case) for each in (rows, first))
+        expect_same(own, one, case, WHY)
+
+    return works(student, same)
 
 
 @behaviour("keys_from_queries", "lab2.apply_rotary")
@@ -386,7 +420,7 @@ def behaves_guessed_width(student: Student, case: Case) -> bool:
         -(-size // step) * step for step in (8, 32, 64, 128, 256) for size in (width, *guesses)
     ]
     return any(
-        _loads(
+        loads(
             student, "mlp.Qwen3MLP", case.config,
             gate_proj=(guess, hidden), up_proj=(guess, hidden), down_proj=(hidden, guess),
         )
@@ -413,33 +447,11 @@ def behaves_three_axes(student: Student, case: Case) -> bool:
     return right(1) and not right()
 
 
-def _are(student: Student, case: Case, path: str, wanted: Sequence[Any], *given: Any) -> bool:
-    """Whether every published model gets the number that is told of it."""
-    asked = (partial(student.call, path, config(one["config"]), *given) for one in case["models"])
-    found = answers(student, *asked)
-    if path == COUNT:
-        found = [value.get("attention") if isinstance(value, dict) else None for value in found]
-    return bool(found == wanted)
-
-
-def _square(case: Case) -> tuple[list[int], list[int]]:
-    """Parameters of all projections, were o_proj square in each model, or q_proj, too."""
-    one, both = [], []
-    for model in case["models"]:
-        c = model["config"]
-        layers, hidden, head_dim = c["num_hidden_layers"], c["hidden_size"], c["head_dim"]
-        right = model["counts"]["attention"]
-        more = layers * hidden * (hidden - c["num_attention_heads"] * head_dim)
-        one.append(right + more)
-        both.append(right + 2 * more)
-    return one, both
-
-
 @behaviour("o_proj_counted_square", "lab2.count_parameters")
 @cases("published")
 def behaves_square_projection(student: Student, case: Case) -> bool:
     """Of every model, one projection of the queries or both are counted square."""
-    return any(_are(student, case, COUNT, wanted) for wanted in _square(case))
+    return any(tells(student, case, COUNT, wanted) for wanted in square_counts(case))
 
 
 @behaviour("o_proj_counted_square", "lab2.weight_bytes")
@@ -453,7 +465,7 @@ def behaves_square_bytes(student: Student, case: Case) -> bool:
         return [4 * (c["total"] - c["attention"] + made) for c, made in pairs]
 
     path = "mlp.weight_bytes"
-    return any(_are(student, case, path, size(made), "float32") for made in _square(case))
+    return any(tells(student, case, path, size(made), "float32") for made in square_counts(case))
 
 
 @behaviour("count_head_dim_guessed", "lab2.kv_cache_bytes")
@@ -465,4 +477,4 @@ def behaves_guessed_cache(student: Student, case: Case) -> bool:
         c, right = model["config"], model["cache"]["float32"]
         wanted.append(right // c["head_dim"] * (c["hidden_size"] // c["num_attention_heads"]))
     given = case["models"][0]["tokens"], case["models"][0]["batch"], "float32"
-    return _are(student, case, "mlp.kv_cache_bytes", wanted, *given)
+    return tells(student, case, "mlp.kv_cache_bytes", wanted, *given)

@@ -88,7 +88,8 @@ def rotation(draw: Draw) -> Draft:
     positions = torch.arange(tokens) + draw.integer(1, 40)
     cos, sin = (t.float() for t in oracle.rope_tables(positions, head_dim, 1e6))
     later_cos, later_sin = (t.float() for t in oracle.rope_tables(positions + 17, head_dim, 1e6))
-    rows = torch.stack([positions + 3 * row for row in range(batch)])
+    # Other distances in every row: rows that are shifts of each other have the same scores.
+    rows = torch.stack([positions * (row + 1) for row in range(batch)])
     row_cos, row_sin = (t.float() for t in oracle.rope_tables(rows, head_dim, 1e6))
     about = Text(
         f"q [{batch}, {heads}, {tokens}, {head_dim}], k [{batch}, {kv_heads}, {tokens}, "
