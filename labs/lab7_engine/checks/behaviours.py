@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from autograder.checks.expect import Student, Tensor, answers, behaviour, cases
@@ -143,7 +145,42 @@ def behaves_new_tokens_only(student: Student, case: Case) -> bool:
 @cases("attention_token")
 def behaves_rotated_values(student: Student, case: Case) -> bool:
     """Values lie in the pool as their positions turn them."""
-    return ex.near(ex.stored_values(student, X, AT), ex.turned(X, AT), 1e-3)
+    return ex.near(ex.stored(student, "values", X, AT), ex.turned(X, AT), 1e-3)
+
+
+@behaviour("attention_theta_fixed", ATTENTION)
+@cases("attention_token")
+def behaves_fixed_base(student: Student, case: Case) -> bool:
+    """Another rope_theta gives the same keys, though rotate does turn, and by the base it gets."""
+    one, other = (ex.stored(student, "keys", X, AT, theta) for theta in (100.0, 7.0))
+    return ex.near(one, other) and _rotates_by(student, 1.0)
+
+
+@behaviour("attention_turned_back", ATTENTION)
+@cases("attention_token")
+def behaves_turned_back(student: Student, case: Case) -> bool:
+    """rotate turns the other way, or at the right angle with sin and cos exchanged."""
+    if _rotates_by(student, -1.0):
+        return True
+    quarter = np.concatenate((-X[:, 2:], X[:, :2]), axis=1)
+    return ex.near(_rotated(student), ex.turned(quarter, AT, -1.0), 1e-3)
+
+
+@behaviour("attention_pairs_from_one", ATTENTION)
+@cases("attention_token")
+def behaves_pairs_from_one(student: Student, case: Case) -> bool:
+    """With a base of 100, the two pairs of four numbers turn by 0.1 and 0.01 a position."""
+    return _rotates_by(student, 0.1)
+
+
+def _rotated(student: Student) -> Any:
+    given = Tensor.of(X[:, None]), Tensor.of(np.array(AT)), 100.0
+    got = ex.first(student, lambda: student.call("attention.rotate", *given))
+    return got.array[:, 0] if isinstance(got, Tensor) and got.shape == (2, 1, 4) else None
+
+
+def _rotates_by(student: Student, step: float) -> bool:
+    return ex.near(_rotated(student), ex.turned(X, AT, step), 1e-3)
 
 
 # Scales of a few numbers.

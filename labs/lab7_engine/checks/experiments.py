@@ -158,13 +158,13 @@ def places(*blocks: Sequence[int]) -> Array:
 
 
 def attending(
-    student: Student,
+    student: Student, theta: float = 100.0
 ) -> tuple[Callable[[NDArray[np.float32], Sequence[int]], Result], Handle]:
     """Attention, whose weights are all units, of tokens at positions, call by call; its pool."""
     unit = Tensor.of(np.eye(4, dtype=np.float32))
     weights = {f"{name}_proj.weight": unit for name in "qkvo"}
     weights |= {f"{name}_norm.weight": Tensor.of(np.ones(4, np.float32)) for name in "qk"}
-    attention = student.new("attention.Qwen3Attention", 4, 1, 1, 4, 1e-6, 100.0, weights=weights)
+    attention = student.new("attention.Qwen3Attention", 4, 1, 1, 4, 1e-6, theta, weights=weights)
     pool = student.new("attention.BlockPool", 1, ROWS, 1, 4)
     table = table_of(student, pool)
 
@@ -175,12 +175,14 @@ def attending(
     return call, pool
 
 
-def stored_values(student: Student, x: NDArray[np.float32], at: Sequence[int]) -> Any:
-    """What attention stores as values of tokens at positions."""
-    call, pool = attending(student)
+def stored(
+    student: Student, what: str, x: NDArray[np.float32], at: Sequence[int], theta: float = 100.0
+) -> Any:
+    """What attention stores as keys, or values, of tokens at positions."""
+    call, pool = attending(student, theta)
     if not answers(student, lambda: call(x, at)):
         return None
-    got = first(student, lambda: student.get(pool, "values"))
+    got = first(student, lambda: student.get(pool, what))
     fits = isinstance(got, Tensor) and got.array.shape == (1, ROWS, 1, 4)
     return got.array[0, : len(x), 0] if fits else None
 
@@ -192,9 +194,9 @@ def last_output(student: Student, x: NDArray[np.float32], at: Sequence[int]) -> 
     return first(student, lambda: call(x[-1:], at[-1:])) if before else None
 
 
-def turned(x: NDArray[np.float32], at: Sequence[int]) -> Array:
-    """Four numbers a token, rotated as keys of positions are with a base of 100."""
-    angles = np.array(at)[:, None] * np.array([1.0, 0.1])
+def turned(x: NDArray[np.float32], at: Sequence[int], step: float = 1.0) -> Array:
+    """Four numbers a token, rotated as keys of positions are with a base of 100; times a step."""
+    angles = step * np.array(at)[:, None] * np.array([1.0, 0.1])
     cos, sin = np.cos(angles), np.sin(angles)
     left, right = x[:, :2], x[:, 2:]
     return np.concatenate((left * cos - right * sin, right * cos + left * sin), axis=1)

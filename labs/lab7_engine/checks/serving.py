@@ -219,9 +219,10 @@ def _reason(run: Run, rows: list[list[int]], step: int, here: list[Planned]) -> 
                 f"，而请求 {i} 只差最新的 token，却没有得到计算",
             )
         if i in now and left > 0 and mine.get(i, 0) < now[i][0] and not mine.keys() - now:
+            more = Text("compute more", "计算更多") if i in mine else Text("come in", "进入")
             return Text(
-                f", where {left} tokens of the budget are left, and request {i} could compute more",
-                f"，而预算还剩 {left} 个 token，请求 {i} 本可计算更多",
+                f", where {left} tokens of the budget are left, and request {i} could {more.en}",
+                f"，而预算还剩 {left} 个 token，请求 {i} 本可{more.zh}",
             )
     for i in (i for i in by_age if i in mine and i not in now):
         older = by_age[: by_age.index(i)]

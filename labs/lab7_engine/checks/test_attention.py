@@ -126,7 +126,11 @@ def test_attention_positions(student: Student, case: Case) -> None:
         given = x, Tensor.of(positions), theta
         rotated.append((dtype, x, positions, student.call("attention.rotate", *given, echo=True)))
     for dtype, x, positions, result in rotated:
-        what = Text(f"what rotate gives for x in {dtype}", f"rotate 对 {dtype} 的 x 的结果")
+        shape, at = list(x.shape), f"{positions.min()} … {positions.max()}"
+        what = Text(
+            f"what rotate gives for x {shape} in {dtype}, positions {at}, theta {theta:g}",
+            f"rotate 对 {dtype} 的 x {shape}、位置 {at}、theta {theta:g} 的结果",
+        )
         value, args, _ = expect_items(result, 3, case)
         value = expect_dtype(value, dtype, case, what)
         want = _rotated(x.array.astype(np.float64), positions, theta)

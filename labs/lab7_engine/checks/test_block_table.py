@@ -210,7 +210,7 @@ def test_fork_copies(student: Student, case: Case) -> None:
     alone = first % size > 0
     both = Text(
         "available after the table"
-        + ", whose last block the fork has given back by now," * alone
+        + ", whose last block the fork should have given back by now," * alone
         + " appended 1 token, too,",
         "之后原表也追加 1 个 token"
         + "（分叉应已归还自己对这个块的那一份）" * alone
