@@ -17,7 +17,7 @@ from autograder.checks.expect import (
     expect_same,
     works,
 )
-from autograder.checks.experiments import is_right, normal
+from autograder.checks.experiments import is_right, near, normal
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
@@ -42,6 +42,20 @@ def _heads(student: Student, case: Case, *mask: Tensor) -> Result:
 
 def _module(student: Student, exercise: str, case: Case, x: Tensor | None = None) -> Result:
     return made(student, CLASSES[exercise], case)(case["x"] if x is None else x)
+
+
+@behaviour("softmax_minus_magnitude", "lab1.softmax")
+@cases("softmax_large")
+def behaves_magnitude_subtracted(student: Student, case: Case) -> bool:
+    """Logits near 10,000 are right; all those near -10,000 give nothing that is a number."""
+
+    def shares(level: float) -> NDArray[np.float64] | None:
+        row = Tensor.of(np.array([[level, level + 1]], np.float32))
+        found = answers(student, lambda: student.call("attention.softmax", row, -1))
+        return found[0].array if found and isinstance(found[0], Tensor) else None
+
+    low = shares(-1e4)
+    return near(shares(1e4), [[0.26894, 0.73106]]) and low is not None and bool(np.isnan(low).all())
 
 
 @behaviour("mask_required", ATTENTION)
@@ -251,6 +265,15 @@ def behaves_all_held(student: Student, case: Case) -> bool:
     )
     pushes = (partial(student.call, stream, number, method="push") for number in (0, 1))
     return answers(student, *pushes) == ["", "aé"]
+
+
+@behaviour("thoughts_to_the_first_end", "lab1.chat_template")
+@cases("chat_short")
+def behaves_second_thought(student: Student, case: Case) -> bool:
+    """Behind two ends of thinking the answer is kept, or not, and what stands between them is."""
+    said = Literal([{"role": "assistant", "content": "first</think>second</think>third"}])
+    rendered = answers(student, lambda: student.call("tokens.apply_chat_template", said))
+    return [isinstance(t, str) and "second" in t and "first" not in t for t in rendered] == [True]
 
 
 @behaviour("begin_token_prepended", "lab1.encode")

@@ -31,6 +31,7 @@ from labs.lab3_kv_cache.checks.experiments import (
     first_after_reset,
     gives_back,
     is_right_from,
+    lacks_keys_behind,
     loads,
     new_cache,
     overfull,
@@ -476,3 +477,10 @@ def behaves_other_names_converted(student: Student, case: Case) -> bool:
     kept = {name for name in before if "_proj" not in name}
     new = {f"{case['prefix']}{name}.weight" for name in ("w1", "w2", "w3")}
     return kept | new <= after and f"{case['prefix']}gate_proj.weight_scale" not in after
+
+
+@behaviour("prefill_token_by_token", "lab3.flops")
+@cases("flops")
+def behaves_steps_for_prompt(student: Student, case: Case) -> bool:
+    """A prompt of ten tokens lacks the products of its queries with the keys behind them."""
+    return lacks_keys_behind(student, case["models"][0]["config"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from autograder.checks.expect import (
     StudentError,
     answers,
+    config,
     expect_close,
     expect_items,
     expect_number,
@@ -332,3 +333,15 @@ def gives_back(student: Student, case: Case, rows: int, shown: int) -> bool:
             expect_close(item, Tensor.of(wanted), case)
 
     return works(student, same)
+
+
+def lacks_keys_behind(student: Student, model: Mapping[str, Any]) -> bool:
+    """Of a prompt of ten tokens the first query meets one key, the second two, and so on."""
+    values = answers(student, lambda: student.call("mlp.prefill_flops", config(model), 10))
+    layers = answers(student, lambda: student.call("mlp.layer_flops", config(model), 10, 0))
+    if not (values and layers and isinstance(values[0], int) and isinstance(layers[0], dict)):
+        return False
+    depth, width = model["num_hidden_layers"], model["num_attention_heads"] * model["head_dim"]
+    head = 2 * model["hidden_size"] * model["vocab_size"]
+    steps = depth * (layers[0].get("total", 0) - 4 * width * sum(range(10)))
+    return values[0] in (steps + head, steps + 10 * head)  # logits of the last step, or of each

@@ -39,6 +39,7 @@ from labs.lab6_flash_moe.checks.experiments import (
     loss_is_right,
     losses_are,
     made_by,
+    mask_as_places,
     masked_probabilities,
     masked_shares,
     means_over_experts,
@@ -427,6 +428,20 @@ def behaves_unsorted_weights(student: Student, case: Case) -> bool:
     """Expert n gets the weight that stands at place n."""
     order, flat = np.argsort(CHOSEN.ravel()).tolist(), SHARES.ravel().tolist()
     return experts_give(student, [(at // 2, n, flat[n]) for n, at in enumerate(order)])
+
+
+@behaviour("experts_after_the_first_lost", EXPERTS)
+@cases("experts_core")
+def behaves_first_expert(student: Student, case: Case) -> bool:
+    """Only what expert 0 gives to token 1 comes out."""
+    return experts_give(student, [(1, 0, float(SHARES[1, 0]))])
+
+
+@behaviour("loss_mask_as_places", LOSS)
+@cases("loss_masked")
+def behaves_mask_as_places(student: Student, case: Case) -> bool:
+    """Rows 0 and 1 count, over and over."""
+    return losses_are(student, mask_as_places)
 
 
 @behaviour("loss_mask_in_the_shares_only", LOSS)

@@ -265,6 +265,11 @@ def zeroed_padding(shares: Array, picked: Array, keep: Kept) -> list[float]:
     return found
 
 
+def mask_as_places(shares: Array, picked: Array, keep: Kept) -> list[float]:
+    rows = np.arange(len(keep)) if keep.all() else keep.astype(int)
+    return [4 * float((picked[rows].mean(0) * shares[rows].mean(0)).sum())]
+
+
 def means_over_experts(shares: Array, picked: Array, keep: Kept) -> list[float]:
     each = 4 * picked.mean(-1) * shares.mean(-1)
     sums = [float(each.sum()), float(each[keep].sum())]

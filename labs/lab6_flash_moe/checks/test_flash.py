@@ -116,7 +116,7 @@ def test_flash_parity(student: Student, case: Case) -> None:
 def test_flash_offset(student: Student, case: Case) -> None:
     """With more keys than queries, the last query sees all keys, whatever the lengths before.
 
-    键比查询多时，最后一个查询能看到全部键，与之前调用的长度无关。
+    键比查询多时，最后一个查询能看到全部键；换一种长度再次调用也一样。
     """
     expect_parity(student, case)
     _expect_last(student, case, 1)
@@ -212,7 +212,7 @@ def test_flash_key_heads(student: Student, case: Case) -> None:
 def test_flash_large(student: Student, case: Case) -> None:
     """Scores in the hundreds, positive or negative, do no harm.
 
-    数百大小的分数，无论正负，都不会出错。
+    绝对值达数百的分数，无论正负，都不会出错。
     """
     expect_parity(student, case, limit=Limit(1e-4, 1e-3))
 

@@ -55,7 +55,7 @@ def _parts(value: Any, case: Case) -> tuple[Tensor, Tensor]:
 
     test_online_large: scores_large scores_low
         Scores in the hundreds, positive or negative, do no harm.
-        数百大小的分数，无论正负，都不会出错。
+        绝对值达数百的分数，无论正负，都不会出错。
     """)
 def _expect_log(student: Student, case: Case) -> None:
     """Maximum and total together: what they stand for, whatever the maximum is."""
