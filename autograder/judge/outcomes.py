@@ -121,6 +121,9 @@ def _sentence(error: StudentError, case: Case, file: str, given: Sequence[str]) 
             return Message(f"check.{key}", values)
         if not error.lacking and not error.extra:
             return Message("check.exception", words)
+        if error.plain:
+            plain = ", ".join(error.plain)
+            return Message("check.weights_plain", {"lacking": plain, "case": case.words})
         lists = {"lacking": ", ".join(error.lacking), "extra": ", ".join(error.extra)}
         values = {name: listed for name, listed in lists.items() if listed}
         return Message(f"check.weights{_kind(error)}", values | {"case": case.words})

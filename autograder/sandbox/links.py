@@ -168,7 +168,8 @@ class StudentError(Exception):
 
     ``kinds`` are the classes above its type: who promises a ValueError may raise one of their own.
     ``todo`` is the id of a stub's TODO that was reached, or None. When weights do not load,
-    ``lacking`` and ``extra`` name parameters, ``shapes`` name, own shape and shape wanted.
+    ``lacking`` and ``extra`` name parameters, ``plain`` those that are there, but not registered;
+    ``shapes`` name, own shape and shape wanted.
     """
 
     def __init__(self, error: Mapping[str, Any]) -> None:
@@ -182,6 +183,7 @@ class StudentError(Exception):
             for file, line, function, text in list(error.get("frames") or ())[:8]
         )
         self.lacking = _names(error.get("lacking"))
+        self.plain = _names(error.get("plain"))
         self.extra = _names(error.get("extra"))
         self.shapes = tuple(
             (str(name)[:80], str(got)[:40], str(want)[:40])

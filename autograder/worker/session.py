@@ -278,8 +278,9 @@ class Session:
 class _WeightsError(RuntimeError):
     """The weights of Hugging Face do not fit the student's parameters.
 
-    ``names`` tells which: ``lacking`` ones are missing in the module, ``extra`` ones stand in
-    it too much, and ``shapes`` lists ``(name, shape in the module, shape in Hugging Face)``.
+    ``names`` tells which: ``lacking`` ones are missing in the module, ``plain`` ones of these are
+    there and not registered, ``extra`` ones stand in it too much, and ``shapes`` lists
+    ``(name, shape in the module, shape in Hugging Face)``.
     """
 
     def __init__(self, text: str, names: Mapping[str, Any]) -> None:
@@ -296,6 +297,7 @@ def _load(module: Any, state: Mapping[str, torch.Tensor]) -> None:
         if isinstance(module, torch.nn.Module):
             own = module.state_dict()
             names["lacking"] = sorted(set(state) - set(own))[:MAX_NAMES]
+            names["plain"] = [name for name in names["lacking"] if _is_there(module, name)]
             names["extra"] = sorted(map(str, set(own) - set(state)))[:MAX_NAMES]
             names["shapes"] = [
                 (name, str(list(own[name].shape)), str(list(state[name].shape)))
@@ -303,6 +305,16 @@ def _load(module: Any, state: Mapping[str, torch.Tensor]) -> None:
                 if own[name].shape != state[name].shape
             ][:MAX_NAMES]
         raise _WeightsError(" ".join(lines[1:] or lines)[:MAX_TEXT], names) from None
+
+
+def _is_there(holder: Any, name: str) -> bool:
+    """Whether a tensor goes by this name, in attributes and lists that torch does not register."""
+    try:
+        for part in name.split("."):
+            holder = holder[int(part)] if isinstance(holder, list) else getattr(holder, part)
+        return isinstance(holder, torch.Tensor)
+    except BaseException:  # whatever an attribute of a student's own does
+        return False
 
 
 def _reset_torch(seed: int) -> None:

@@ -154,6 +154,10 @@ ENDS = {
         student_error(stage="weights", lacking=["q.weight"], extra=["p.weight", "p.bias"]),
         Outcome.FAILED, "missing: q.weight; unexpected: p.weight, p.bias",
     ),
+    "weights that are not registered": (
+        student_error(stage="weights", lacking=["q", "p"], plain=["q"]),
+        Outcome.FAILED, "has q, but not as parameters",
+    ),
     "weights by shape": (
         student_error(stage="weights", shapes=[["q.weight", "[2, 3]", "[3, 2]"]]),
         Outcome.FAILED, "q.weight should have the shape [3, 2], not [2, 3]",

@@ -455,6 +455,31 @@ def test_weights_that_do_not_fit_are_told_by_key(
     assert all(word in error.value.text for word in said), error.value.text
 
 
+@pytest.mark.parametrize(
+    ("kept", "name"),
+    [
+        ("self.weight = torch.ones(3, 2)", "weight"),
+        ("self.layers = [torch.nn.Linear(2, 3, bias=False)]", "layers.0.weight"),
+    ],
+)
+def test_what_is_there_and_not_registered_is_told(hand_in: Maker, kept: str, name: str) -> None:
+    head = "import torch\nclass M(torch.nn.Module):\n    def __init__(self):\n"
+    student = hand_in(f"{head}        super().__init__()\n        {kept}\n")
+    student.new("code.M", weights={name: Tensor.of(WEIGHT), "other": Tensor.of(WEIGHT)})
+    with pytest.raises(StudentError) as error:
+        student.flush()
+    assert set(error.value.lacking) == {name, "other"} and error.value.plain == (name,)
+
+
+def test_an_attribute_that_raises_is_absent(hand_in: Maker) -> None:
+    head = "import torch\nclass M(torch.nn.Module):\n"
+    student = hand_in(f"{head}    @property\n    def weight(self): raise SystemExit(1)\n")
+    student.new("code.M", weights={"weight": Tensor.of(WEIGHT)})
+    with pytest.raises(StudentError) as error:
+        student.flush()
+    assert error.value.lacking == ("weight",) and error.value.plain == ()
+
+
 def test_weights_for_what_is_no_module_are_an_error_of_the_student(hand_in: Maker) -> None:
     student = hand_in("class M: pass")
     student.new("code.M", weights={"proj.weight": Tensor.of(WEIGHT)})
