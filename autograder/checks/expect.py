@@ -359,6 +359,9 @@ def _part(values: NDArray[Any], part: tuple[Any, ...], case: Case, what: Text) -
         raise _fail("shape", case, what, got=str(list(values.shape)), want=want) from None
 
 
+_DTYPES = re.compile(r"\bb?float\d+\b")
+
+
 def expect_unchanged(after: Any, before: Any, case: Case, what: Text) -> None:
     """An argument after the call: what it was before, a tensor bit for bit."""
     if isinstance(before, Tensor):
@@ -368,6 +371,9 @@ def expect_unchanged(after: Any, before: Any, case: Case, what: Text) -> None:
     else:
         same = (after.value if isinstance(after, Result) else after) == before
     if not same:
+        told = _DTYPES.search(case.about.en)
+        if isinstance(before, Tensor) and told and told[0] != before.dtype:  # one of several
+            what = Text(f"{what.en}, here in {before.dtype}", f"{what.zh}，此处为 {before.dtype}")
         raise _fail("input_changed", case, what)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from autograder.checks.expect import (
     expect_most,
     expect_number,
     expect_same,
+    expect_unchanged,
     expect_unlike,
 )
 from autograder.course.records import Text
@@ -200,6 +202,16 @@ def test_a_todo_is_no_error_that_was_asked_for() -> None:
     todo = Raising(type="NotImplementedError", text="TODO lab3.x: to do", todo="lab3.x")
     with pytest.raises(StudentError):
         expect_error(todo, "Exception", "", CASE, WHY)
+
+
+@pytest.mark.parametrize(("dtype", "told"), [("float32", True), ("bfloat16", False)])
+def test_of_several_dtypes_it_is_told_which_input_changed(dtype: str, told: bool) -> None:
+    case = replace(CASE, about=Text("bfloat16: x [2]", "bfloat16：x [2]"))
+    given = Tensor(dtype, (2,), bytes(4 if dtype == "bfloat16" else 8))
+    after = replace(given, data=b"\1" + given.data[1:])
+    with pytest.raises(CheckFailed) as failed:
+        expect_unchanged(after, given, case, Text("x", "x"))
+    assert ("here in float32" in str(failed.value.message.values["what"])) == told
 
 
 def test_a_count_may_reach_its_limit() -> None:
