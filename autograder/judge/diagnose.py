@@ -271,7 +271,8 @@ def _known(
     if naming.within in wrong:  # that of a check that passes would read as if it had failed
         titles = {check.name: check.title for check in plan.lab.checks}
         title = titles[naming.within]
-        yield Message("diagnosis.within", {"check": {"en": title.en, "zh": title.zh}})
+        words = {"en": title.en.rstrip("."), "zh": title.zh.rstrip("。")}
+        yield Message("diagnosis.within", {"check": words})
     for exercise in naming.exercises:
         course = known.bank.courses.get(exercise)
         if course is not None and course.check in failing[exercise]:

@@ -20,7 +20,13 @@ from autograder.course.records import (
 )
 from autograder.report import escape
 from autograder.report.next_step import command_of, number_of
-from autograder.report.remedies import OF_THE_FILE, is_no_mathematics, key_of, remedies
+from autograder.report.remedies import (
+    OF_THE_FILE,
+    is_no_mathematics,
+    is_of_python,
+    key_of,
+    remedies,
+)
 from autograder.report.scoreboard import symptom
 from autograder.report.terminal import columns
 from autograder.report.view import Quote, ScoreRow, sentence
@@ -216,12 +222,19 @@ def shown(
 
 
 def _recipes(lab: Lab, row: ScoreRow, language: str) -> list[list[str]]:
-    """The exercise's own hint, unless what is wrong is no mathematics: a syntax error, say."""
+    """What to do about a failure of this kind, and how to go about the exercise as a whole.
+
+    The latter alone where numbers are wrong, and not where it is no mathematics: a syntax error.
+    """
     _, result = row.missed[0]
-    if not is_no_mathematics(result):
-        return [[wording("hint", language, hint=_words(row.exercise.hint, language))]]
+    whole = [wording("recipe", language, hint=_words(row.exercise.hint, language))]
+    if not (is_no_mathematics(result) or is_of_python(result)):
+        return [whole]
     debug = command_of(number_of(lab), "debug", row.name)
-    return [[wording("hint", language, hint=one)] for one in remedies(result, language, debug)]
+    first, *more = (
+        [wording("hint", language, hint=one)] for one in remedies(result, language, debug)
+    )
+    return [first, *more] if is_no_mathematics(result) else [first, whole, *more]
 
 
 def _words(text: Text, language: str) -> str:

@@ -14,6 +14,7 @@ NO_MATHEMATICS = (*OF_THE_FILE, "exit", "breakpoint", "missing", "missing_near",
 _KINDS = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
+        ("weights", r"weights"),
         ("full_width", r"syntax: .*invalid (?:non-printable )?character"),
         ("indentation", r"syntax: .*(?:indent|tabs)"),
         ("unclosed", r"syntax: .*(?:never closed|unterminated|unexpected EOF|was never)"),
@@ -51,6 +52,12 @@ def is_no_mathematics(result: CheckResult) -> bool:
         or key.startswith("intake.")
         or _kind(result) in ("nothing", "tuple")
     )
+
+
+def is_of_python(result: CheckResult) -> bool:
+    """Return whether Python, or torch, has said what is wrong, and where."""
+    key = key_of(result)
+    return key in ("exception", "exception_alone") or key.startswith("weights")
 
 
 def remedies(result: CheckResult, language: str, debug: str) -> list[str]:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from autograder.course import labfile
 from autograder.course.messages import catalogue, render
-from autograder.course.records import CheckResult, Frame, Message, Outcome
+from autograder.course.records import (
+    CheckResult,
+    ClassRecord,
+    Frame,
+    HandIn,
+    Isolation,
+    Message,
+    Outcome,
+)
+from autograder.report.hints import steps
 from autograder.report.remedies import is_no_mathematics, remedies
+from autograder.report.view import rows_of
 
 
 def failed(key: str, outcome: Outcome = Outcome.CRASHED, **values: object) -> CheckResult:
@@ -33,6 +46,7 @@ KINDS = {
     "ended": failed("crashed", text="signal 11"),
     "import": failed("import_line", type="ModuleNotFoundError", text="No module named 'x'"),
     "raised": failed("exception", type="ValueError", text="no"),
+    "weights": failed("weights_shape", name="q_proj.weight", got="[3, 24]", want="[7, 24]"),
     "other": failed("missing_near", file="mlp.py"),
 }
 
@@ -51,6 +65,20 @@ def test_every_kind_has_a_remedy_of_its_own(kind: str, language: str) -> None:
 def test_every_remedy_is_that_of_a_kind() -> None:
     names = {key.removeprefix("remedy.") for key in catalogue() if key.startswith("remedy.")}
     assert names == {*KINDS, "debug"}
+
+
+@pytest.mark.parametrize("key", ["exception", "weights_shape", "weights"])
+def test_an_error_of_pythons_is_told_first_and_the_exercise_after_it(key: str) -> None:
+    lab = labfile.load(labfile.find_lab("2"))
+    exercise = lab.exercises[0]
+    result = failed(key, Outcome.FAILED, type="RuntimeError", text="The size of tensor a (6)")
+    result = replace(result, check=exercise.checks[0].name)
+    record = ClassRecord(lab, Isolation("strong", (), "fork"), {}, (HandIn("you", (result,)),))
+    (row,) = rows_of(record, [result.check])
+    first, second, *_ = steps(lab, row, None, "en")
+    kind = "sizes" if key == "exception" else "weights"
+    assert first == ["Hint: " + render(Message(f"remedy.{kind}", {"debug": ""}), "en")]
+    assert exercise.hint.en.replace("`", "") in " ".join(second)
 
 
 def test_wrong_numbers_are_mathematics() -> None:
