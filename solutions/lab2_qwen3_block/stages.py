@@ -29,8 +29,10 @@ def attention(values: Mapping[str, Any], weights: dict[str, Tensor], x: Tensor) 
     q, k, v = (t.view(batch, seq, -1, size).transpose(1, 2) for t in (q, k, v))
     q = oracle.rms_norm(q, weights["q_norm.weight"], eps)  # [B, heads, T, head_dim]
     k = oracle.rms_norm(k, weights["k_norm.weight"], eps)
-    yield Step("q_normed", Text("q, split into heads and normed", "拆分成头并归一化的 q"), ("q",), q)
-    yield Step("k_normed", Text("k, split into heads and normed", "拆分成头并归一化的 k"), ("k",), k)
+    name = Text("q, split into heads and normed", "拆分成头并归一化的 q")
+    yield Step("q_normed", name, ("q",), q)
+    name = Text("k, split into heads and normed", "拆分成头并归一化的 k")
+    yield Step("k_normed", name, ("k",), k)
 
     tables = oracle.rope_tables(torch.arange(seq), size, config.rope_theta)
     q, k = oracle.rotate(q, *tables), oracle.rotate(k, *tables)
