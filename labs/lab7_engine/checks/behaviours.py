@@ -151,9 +151,10 @@ def behaves_rotated_values(student: Student, case: Case) -> bool:
 @behaviour("attention_theta_fixed", ATTENTION)
 @cases("attention_token")
 def behaves_fixed_base(student: Student, case: Case) -> bool:
-    """Another rope_theta gives the same keys, though rotate does turn, and by the base it gets."""
+    """Another rope_theta gives the same keys, other positions do not, and rotate is right."""
     one, other = (ex.stored(student, "keys", X, AT, theta) for theta in (100.0, 7.0))
-    return ex.near(one, other) and _rotates_by(student, 1.0)
+    moved = ex.stored(student, "keys", X, (4, 9))
+    return ex.near(one, other) and not ex.near(one, moved) and _rotates_by(student, 1.0)
 
 
 @behaviour("attention_turned_back", ATTENTION)
