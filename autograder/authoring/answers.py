@@ -178,7 +178,7 @@ class Answers:
     def __init__(self, plan: Plan, recording: Recording | None = None, *, jobs: int = 0) -> None:
         self._plan, self._jobs = plan, jobs or os.cpu_count() or 1
         self._recording = recording or Recording()
-        self._state = hashed("answers", state_of(plan.lab))
+        self._state = hashed("answers", state_of(plan.lab, words=False))
 
     def short(self, wanted: Sequence[Wanted], *, what: str, width: int = WIDTH) -> list[Answered]:
         """Return what each of them answers, in their order.

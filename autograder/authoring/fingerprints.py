@@ -106,10 +106,11 @@ def made_of(place: LabSources) -> str:
         for e in catalogue_of(place).entries
     ]
     files = (place.folder / "checks").glob("*.py")
-    code = [path for path in sorted(files) if path.name not in _NO_CHECKS]
-    code += [place.solution / name for name in lab.files]
+    checks = (path for path in sorted(files) if path.name not in _NO_CHECKS)
+    code = [code_of(path, words=False) for path in checks]
+    code += [code_of(place.solution / name) for name in lab.files]
     about = json.dumps([lab.given, asked, mistakes])
-    return hashed(str(VERSION), about, *map(code_of, code), content(place.cases))
+    return hashed(str(VERSION), about, *code, content(place.cases))
 
 
 def made_of_singles(place: LabSources) -> str:

@@ -229,43 +229,63 @@ def hashed(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def state_of(lab: Lab) -> str:
-    """Hash of what an answer to the checks of a lab hangs on beside the hand-in itself."""
+def state_of(lab: Lab, *, words: bool = True) -> str:
+    """Hash of what comes of the checks of a lab hangs on beside the hand-in itself.
+
+    Args:
+        words: with the sentences of the checks; what a hand-in answers does not hang on them.
+    """
     asked = [
         [e.id, e.file, [[c.name, c.needs, c.fresh, c.optional] for c in e.checks]]
         for e in lab.exercises
     ]
     about = [lab.name, lab.files, lab.given, lab.forbidden, vars(lab.limits), lab.folders, asked]
-    checks = [code_of(path) for path in sorted((lab.folder / "checks").glob("*.py"))]
+    paths = sorted((lab.folder / "checks").glob("*.py"))
+    checks = [code_of(path, words=words) for path in paths]
     own = [lab.folder / "cases.safetensors"]
     own += [path for name in lab.folders for path in (ROOT / name).rglob("*") if path.is_file()]
     return hashed(json.dumps(about), state_of_ours(), *checks, *map(content, sorted(own)))
 
 
-def code_of(path: Path) -> str:
+def code_of(path: Path, *, words: bool = True) -> str:
     """The name and the text of a file of checks, without titles and docstrings.
+
+    Args:
+        words: with what stands in ``Text(…)``, the sentences for students.
 
     Raises:
         LabError: it is no Python.
     """
-    words: list[tuple[ast.expr, str]] = []  # and what stands there instead
+    left: list[tuple[_Span, str]] = []  # out, and what stands there instead
     for node in ast.walk(labfile.parsed(path)):
         for table in labfile.tables_of(node):
             rows = labfile.rows_of(table.value)
-            words.append((table, repr([(name, recipes) for name, (recipes, _) in rows.items()])))
+            plain = repr([(name, recipes) for name, (recipes, _) in rows.items()])
+            left.append((_span(table), plain))
         match node:
+            case ast.Call(func=ast.Name("Text")) if not words:
+                left.append((_span(node), "Text()"))
             case (
                 ast.Module([ast.Expr(ast.Constant(str()) as text), *_])
                 | ast.ClassDef(body=[ast.Expr(ast.Constant(str()) as text), *_])
                 | ast.FunctionDef(body=[ast.Expr(ast.Constant(str()) as text), *_])
             ):
-                words.append((text, ""))
+                left.append((_span(text), ""))
     lines = path.read_bytes().splitlines(keepends=True)
-    for word, instead in sorted(words, key=lambda pair: pair[0].lineno, reverse=True):
-        start, end = word.lineno - 1, word.end_lineno or word.lineno
-        before, after = lines[start][: word.col_offset], lines[end - 1][word.end_col_offset :]
-        lines[start:end] = [before + instead.encode() + after]
+    for (start, end), instead in sorted(left, reverse=True):
+        if any(a < start and end < b for (a, b), _ in left):
+            continue  # it goes with the one that it stands in
+        before, after = lines[start[0] - 1][: start[1]], lines[end[0] - 1][end[1] :]
+        lines[start[0] - 1 : end[0]] = [before + instead.encode() + after]
     return f"{path.name} {b''.join(lines).decode()}"
+
+
+_Span = tuple[tuple[int, int], tuple[int, int]]  # line and column of the start, and of the end
+
+
+def _span(node: ast.expr) -> _Span:
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
 
 
 @cache

@@ -462,7 +462,8 @@ def expect_error(result: Result, kind: str, naming: str, case: Case, why: Text) 
             return
         key, got = "other_error" if naming else "other_kind", f"{error.type}: {error.text}"
         raise _fail(key, case, OUTPUT, kind=kind, naming=naming, got=got) from None
-    raise _fail("no_error", case, OUTPUT, kind=kind, got=described(value), why=_words(why))
+    told = {"en": "an error", "zh": "异常"} if kind == "Exception" else kind
+    raise _fail("no_error", case, OUTPUT, kind=told, got=described(value), why=_words(why))
 
 
 # What a check on several ranks is written with, beside :mod:`autograder.checks.expect`.

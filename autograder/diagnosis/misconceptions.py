@@ -137,6 +137,7 @@ TOLD = {
     "check.dtype": "dtype_not_kept",  # where half precision is wanted
     "check.input_changed": "argument_changed",
     "check.buffer": "weight_not_learned",
+    "check.weights_plain": "weight_not_learned",
     "check.weights_bias": "bias_not_asked_for",
     "check.weights": "parameters_renamed",
 }

@@ -73,6 +73,7 @@ def test_banks_are_built_proved_and_found_stale(
     monkeypatch.setattr(fingerprints, "build", None)
     reworded(place.folder / "lab.toml", 'family = "MLP"', 'family = "shape"')
     reworded(place.folder / "checks" / "test_mlp.py", "能运行", "能够运行")
+    reworded(place.folder / "checks" / "test_mlp.py", "nothing may be left", "nothing is left")
     reworded(place.solution / "mlp.py", '"""``down_proj', '"""Or: ``down_proj')
     assert list(prove_lab.stale(place)) == []
     reworded(place.misconceptions, 'hint.en = "', 'hint.en = "Now: ')

@@ -17,6 +17,7 @@ from autograder.authoring.recording import (
     RecordedEngine,
     Recording,
     StaleRecordingError,
+    code_of,
     state_of,
 )
 from autograder.checks.plan import collect
@@ -148,6 +149,19 @@ def test_a_key_holds_what_an_answer_hangs_on_and_no_words_or_points(
     assert state_of(other) == state
     checks.write_text(text.replace('case["y"]', 'case["x"]'), encoding="utf-8")
     assert state_of(other) != state
+
+
+def test_what_is_answered_does_not_hang_on_sentences_and_what_is_said_does(tmp_path: Path) -> None:
+    def code(why: str, then: str = "2") -> list[str]:
+        path = tmp_path / "test_x.py"
+        path.write_text(f"one, two = {why}, Text('b', 'b')\nthree = f({then}, {why}); four = 4\n")
+        return [code_of(path), code_of(path, words=False)]
+
+    plain = code("Text('a', 'a')")
+    for other in ("Text('c', 'a')", "Text(\n  f'c{d + 1}',\n  'é',\n)", "Text(x(Text('a')), 'b')"):
+        assert code(other)[0] != plain[0] and code(other)[1] == plain[1]
+    assert code("Text('a', 'a')", "3")[1] != plain[1]
+    assert plain[1].endswith("one, two = Text(), Text()\nthree = f(2, Text()); four = 4\n")
 
 
 def test_an_answer_of_any_kind_is_recorded(tmp_path: Path) -> None:

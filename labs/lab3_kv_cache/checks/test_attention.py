@@ -95,13 +95,19 @@ def test_attention_future(student: Student, case: Case) -> None:
     任何输出都不依赖后面的 token。
     """
     attention, table = attention_of(student, case), table_of(student, case)
-    why = Text(
-        "it sees the future: the mask is missing, inverted or off by one, or tokens were mixed "
-        "(softmax over the wrong axis, heads and tokens in the wrong order).",
-        "它看到了未来：掩码缺失、取反或错位一个，或者 token 被混在一起（softmax 的轴不对，"
-        "或头与 token 的顺序颠倒）。",
-    )
     start, tokens = case["start"], case["x"].shape[1]
+    alone = Text("", "")
+    if start:
+        alone = Text(
+            f" There is no cache here: the keys are those of the {tokens} new tokens alone.",
+            f"这里没有缓存，键只属于这 {tokens} 个新 token。",
+        )
+    why = Text(
+        "it sees the future: the mask is missing, inverted, off by one or too mild, or tokens were "
+        "mixed (softmax over the wrong axis, heads and tokens in the wrong order)." + alone.en,
+        "它看到了未来：掩码缺失、取反、错位一个，或填充值不够小；也可能是 token 被混在一起"
+        "（softmax 的轴不对，或头与 token 的顺序颠倒）。" + alone.zh,
+    )
     before = attention(case["x"], start, table)
     changed = {
         first: attention(changed_at(case["x"], (slice(None), slice(first, None))), start, table)

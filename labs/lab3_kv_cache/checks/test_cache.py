@@ -152,8 +152,9 @@ def test_cache_full_keeps(student: Student, case: Case) -> None:
     expect_error(beyond, "Exception", "", case, why)
     gap = student.call(cache, *_cut(case, 0, 1), tokens + 1, method="update")
     why = Text(
-        f"{tokens} tokens are held, and the refused ones do not count.",
-        f"已存 {tokens} 个 token，被拒绝的不算在内。",
+        f"{tokens} tokens are held, since the refused ones do not count, so start_pos "
+        f"{tokens + 1} leaves a gap.",
+        f"被拒绝的不算在内，已存的仍是 {tokens} 个 token，所以 start_pos {tokens + 1} 会留下空缺。",
     )
     expect_error(gap, "Exception", "", case, why)
     again = _put(student, cache, case, tokens - 1, tokens)
@@ -167,16 +168,19 @@ def test_cache_gap(student: Student, case: Case) -> None:
     start_pos 超出已存 token 数时抛出 ValueError，绝不读取空缺。
     """
     first = case["pieces"][0]
-    why = Text(
-        f"{first} tokens are held, so {first + 1} leaves a gap.",
-        f"已存 {first} 个 token，从 {first + 1} 开始会留下空缺。",
+    held = Text(
+        f"{first} tokens are held, so start_pos {first + 1} leaves a gap.",
+        f"已存 {first} 个 token，start_pos {first + 1} 会留下空缺。",
     )
+    back = Text("it went back to start_pos 0: ", "已退回 start_pos 0：")
     empty = student.call(_cache(student, case), *_cut(case, 0, 1), 1, method="update")
-    nothing = Text("nothing is held yet, so 1 leaves a gap.", "还没有内容，从 1 开始会留下空缺。")
+    nothing = Text(
+        "it is empty, so start_pos 1 leaves a gap.", "缓存为空，start_pos 1 会留下空缺。"
+    )
     expect_error(empty, "ValueError", "", case, nothing)
     new, rewound = _cache(student, case), _cache(student, case)
     _filled(student, rewound, case)
-    for cache in (new, rewound):
+    for cache, why in ((new, held), (rewound, Text(back.en + held.en, back.zh + held.zh))):
         _put(student, cache, case, 0, first)
         student.flush()
         for _ in range(2):  # what was refused counts for nothing
@@ -209,7 +213,8 @@ def test_cache_reset_empties(student: Student, case: Case) -> None:
     _filled(student, cache, case)
     student.call(cache, method="reset")
     why = Text(
-        "nothing is held after reset, so 1 leaves a gap.", "reset 后没有内容，从 1 开始会留下空缺。"
+        "it is empty after reset, so start_pos 1 leaves a gap.",
+        "reset 之后缓存为空，start_pos 1 会留下空缺。",
     )
     student.flush()
     gap = student.call(cache, *_cut(case, 1, 2), 1, method="update")

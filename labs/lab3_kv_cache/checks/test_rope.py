@@ -74,9 +74,11 @@ def _table(student: Student, case: Case) -> tuple[Tensor, Tensor]:
         raise reject(made, Text("a complex64 tensor", "complex64 张量"), case)
     table = student.new("attention.precompute_freqs_cis", *numbers)
     parts = student.call("torch.view_as_real", table)
-    array = expect_shape(parts, (case["end"], case["head_dim"] // 2, 2), case).array
-    expect_dtype(parts, "float32", case)
-    real, imag = (Tensor.of(array[case["first"] :, :, part]) for part in (0, 1))
+    array = expect_dtype(parts, "float32", case).array
+    # Of the complex shape a student knows nothing but its own axes.
+    whole = [Tensor.of(np.ascontiguousarray(array[..., part])) for part in (0, 1)]
+    expect_shape(whole[0], (case["end"], case["head_dim"] // 2), case)
+    real, imag = (Tensor.of(part.array[case["first"] :]) for part in whole)
     return real, imag
 
 
