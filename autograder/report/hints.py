@@ -227,7 +227,8 @@ def _recipes(lab: Lab, row: ScoreRow, language: str) -> list[list[str]]:
     The latter alone where numbers are wrong, and not where it is no mathematics: a syntax error.
     """
     _, result = row.missed[0]
-    whole = [wording("recipe", language, hint=_words(row.exercise.hint, language))]
+    key = "hint" if row.kind == "not_started" else "recipe"
+    whole = [wording(key, language, hint=_words(row.exercise.hint, language))]
     if not (is_no_mathematics(result) or is_of_python(result)):
         return [whole]
     debug = command_of(number_of(lab), "debug", row.name)

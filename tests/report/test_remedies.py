@@ -40,6 +40,7 @@ KINDS = {
     "arguments": failed("exception", type="TypeError", text="f() missing 1 positional argument"),
     "dtypes": failed("exception", type="RuntimeError", text="mat1 and mat2 must have same dtype"),
     "in_place": failed("exception", type="RuntimeError", text="a leaf Variable … in-place"),
+    "strides": failed("exception", type="RuntimeError", text="last dimension with stride 1"),
     "sizes": failed("exception", type="RuntimeError", text="The size of tensor a (6) must match"),
     "index": failed("exception", type="IndexError", text="list index out of range"),
     "time": failed("timed_out", Outcome.TIMED_OUT, seconds=2),
