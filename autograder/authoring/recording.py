@@ -230,7 +230,7 @@ def hashed(*parts: str) -> str:
 
 
 def state_of(lab: Lab, *, words: bool = True) -> str:
-    """Hash of what comes of the checks of a lab hangs on beside the hand-in itself.
+    """Hash of what an answer to the checks of a lab hangs on beside the hand-in itself.
 
     Args:
         words: with the sentences of the checks; what a hand-in answers does not hang on them.
@@ -245,6 +245,9 @@ def state_of(lab: Lab, *, words: bool = True) -> str:
     own = [lab.folder / "cases.safetensors"]
     own += [path for name in lab.folders for path in (ROOT / name).rglob("*") if path.is_file()]
     return hashed(json.dumps(about), state_of_ours(), *checks, *map(content, sorted(own)))
+
+
+_Span = tuple[tuple[int, int], tuple[int, int]]  # line and column of the start, and of the end
 
 
 def code_of(path: Path, *, words: bool = True) -> str:
@@ -278,9 +281,6 @@ def code_of(path: Path, *, words: bool = True) -> str:
         before, after = lines[start[0] - 1][: start[1]], lines[end[0] - 1][end[1] :]
         lines[start[0] - 1 : end[0]] = [before + instead.encode() + after]
     return f"{path.name} {b''.join(lines).decode()}"
-
-
-_Span = tuple[tuple[int, int], tuple[int, int]]  # line and column of the start, and of the end
 
 
 def _span(node: ast.expr) -> _Span:

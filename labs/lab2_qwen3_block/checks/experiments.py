@@ -37,6 +37,7 @@ def loads(
 
 
 def loads_heads(student: Student, settings: Mapping[str, Any], width: int, head_dim: int) -> bool:
+    """Whether attention takes projections to ``width`` and norms of ``head_dim``."""
     hidden, kv_width = settings["hidden_size"], settings["num_key_value_heads"] * head_dim
     narrow, wide = (kv_width, hidden), (width, hidden)
     return loads(
@@ -54,8 +55,10 @@ def drawn(settings: Mapping[str, Any], heads: int, kv_heads: int) -> dict[str, T
         "v_proj": (kv_heads * width, hidden), "o_proj": (hidden, heads * width),
         "q_norm": (width,), "k_norm": (width,),
     }  # fmt: skip
-    drawn = {name: dice.standard_normal(shape) for name, shape in shapes.items()}
-    return {f"{name}.weight": Tensor.of(w.astype(np.float32)) for name, w in drawn.items()}
+    return {
+        f"{name}.weight": Tensor.of(dice.standard_normal(shape).astype(np.float32))
+        for name, shape in shapes.items()
+    }
 
 
 def tells(student: Student, case: Case, path: str, wanted: Sequence[Any], *given: Any) -> bool:
