@@ -7,7 +7,9 @@ can show, never the grader's fault, and never a pass that the reply did not earn
 from __future__ import annotations
 
 import json
+import math
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,6 +162,23 @@ def changed(blob: bytes, dice: tuple[random.Random, ...]) -> bytes:
     tensors = reply.tensors if dice[0].random() < 0.1 else named(reply.tree, reply.tensors)
     blob = pack(reply.tree, tensors)
     return messages.changed(blob, tuple(late)) if late else blob
+
+
+def reshaped(trialled: Trialled) -> Iterator[bytes]:
+    """A right worker's last reply with one tensor in every shape near its own, empty ones too."""
+    tree, tensors = unpack(trialled.replies[-1])
+    for name, old in tensors.items():
+        count = max(1, math.prod(old.shape))
+        shapes = {(), (0,), old.shape[::-1]}
+        for side in (0, 1):
+            shapes |= {(side, *old.shape), (*old.shape, side)}
+            shapes |= {
+                (*old.shape[:axis], side, *old.shape[axis + 1 :]) for axis in range(len(old.shape))
+            }
+        for shape in sorted(shapes):
+            if (size := math.prod(shape)) <= count:
+                data = bytes(old.data)[: size * (len(old.data) // count)]
+                yield pack(tree, tensors | {name: Tensor(old.dtype, shape, data)})
 
 
 def run(draw: Draw) -> None:

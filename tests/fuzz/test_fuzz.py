@@ -7,7 +7,10 @@ from functools import partial
 import pytest
 
 from tests.fuzz import growth
+from tests.fuzz.earned import graded
 from tests.fuzz.profile import Draw, Tally, Target, drawn, fuzz
+from tests.fuzz.replies import OUTCOMES, reshaped
+from tests.fuzz.right_replies import trials
 from tests.fuzz.targets import TARGETS, enough, fuzz_in_full
 
 
@@ -17,6 +20,14 @@ def test_some_inputs(target: Target) -> None:
     fuzz(target, target.quick, tally)
     assert tally.inputs.total() >= target.quick
     assert tally.changed.total() >= target.quick / 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, where numbers overflow
+def test_a_right_reply_in_another_shape_is_no_fault_of_the_grader() -> None:
+    results = [graded(one, reply, hidden=False) for one in trials() for reply in reshaped(one)]
+    assert len(results) > 10 * len(trials())
+    assert [result for result in results if result.outcome not in OUTCOMES] == []
 
 
 def test_no_reader_takes_more_than_linear_time_and_one_that_does_is_found() -> None:

@@ -46,6 +46,7 @@ def test_some_right_styles_score_100(subject: Subject) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # hundreds of hand-ins
 @each_lab
 def test_every_right_style_scores_100(subject: Subject) -> None:
     expect_100(subject, subject.styles)
@@ -110,6 +111,7 @@ def test_a_slice_of_the_mistakes_is_caught(subject: Subject) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # hundreds of hand-ins
 @each_lab
 def test_every_mistake_is_caught(subject: Subject) -> None:
     graded = subject.grade(wrong(subject, subject.mistakes))

@@ -30,6 +30,7 @@ from autograder.wire.messages import Tensor
 from labs.lab3_kv_cache.checks.calls import like
 
 REAL, IMAG = Text("the real part of the table", "表的实部"), Text("its imaginary part", "表的虚部")
+PARTS = Text("real and imaginary part", "实部与虚部")
 ANGLES = Text("the angle of every pair at position 1, in radians,", "位置 1 处各对的角度（弧度）")
 LENGTH = Text("the length of the table's numbers", "表中各数的模")
 FIRST = Text("the row of position 0, where every angle is 0", "位置 0 的行（角度全为 0）")
@@ -75,6 +76,8 @@ def _table(student: Student, case: Case) -> tuple[Tensor, Tensor]:
     table = student.new("attention.precompute_freqs_cis", *numbers)
     parts = student.call("torch.view_as_real", table)
     array = expect_dtype(parts, "float32", case).array
+    if array.shape[-1:] != (2,):
+        raise reject(parts, PARTS, case)
     # Of the complex shape a student knows nothing but its own axes.
     whole = [Tensor.of(np.ascontiguousarray(array[..., part])) for part in (0, 1)]
     expect_shape(whole[0], (case["end"], case["head_dim"] // 2), case)
