@@ -20,7 +20,7 @@ import torch
 from autograder.authoring.place import LabSources, read
 from autograder.authoring.recording import Recording, hashed, state_of, text_of
 from autograder.checks.plan import Plan, collect
-from autograder.course.records import CheckResult, Lab, Outcome
+from autograder.course.records import CheckResult, Outcome
 from autograder.diagnosis import misconceptions
 from autograder.diagnosis.fingerprints import WIDTH, Short, shortened
 from autograder.diagnosis.items import Answer, Trace, by_exercise
@@ -124,15 +124,6 @@ def reference_of(plan: Plan, sources: Mapping[str, str]) -> tuple[Traces, frozen
     return first, frozenset(random)
 
 
-def with_needs(lab: Lab, names: Collection[str]) -> set[str]:
-    """Checks with those that they need."""
-    found = set(names)
-    for check in reversed(lab.checks):
-        if check.name in found:
-            found.update(check.needs)
-    return found
-
-
 @dataclass(frozen=True)
 class Wanted:
     """One of our hand-ins, and the keys of items that are wanted of it, by exercise.
@@ -234,7 +225,7 @@ def _answer_here(task: _Task) -> Any:
 def _answer(plan: Plan, task: _Task) -> Any:
     """Plain data: the items that are wanted, by exercise, and the checks that cost points."""
     sources, keys, width = task
-    checks = with_needs(plan.lab, {key.split("/")[0] for key in keys if key != ALL})
+    checks = plan.lab.with_needs({key.split("/")[0] for key in keys if key != ALL})
     results, answers = run_here(plan, sources, only=checks, shares=True)
     items = {
         name: {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autograder import intake
 from autograder.authoring import fingerprints, stubs
-from autograder.authoring.answers import catalogue_of, sources_of, together, traces_of, with_needs
+from autograder.authoring.answers import catalogue_of, sources_of, together, traces_of
 from autograder.authoring.pages import Section, sections
 from autograder.authoring.place import LabSources, read
 from autograder.authoring.stubs import solution_lines
@@ -395,7 +395,7 @@ def _changed(place: LabSources) -> Iterator[str]:
         own = (entry.class_name,)
         shows = {name: p for name, p in known.exercises.items() if own in p.mistakes}
         asked = {check.name for check in plan.lab.checks if check.exercise in shows}
-        traces = traces_of(plan, made, only=with_needs(plan.lab, asked)) if asked else {}
+        traces = traces_of(plan, made, only=plan.lab.with_needs(asked)) if asked else {}
         # Another way of the same mistake may show in another exercise, and this one not at all.
         wrong = {name: p for name, p in shows.items() if not p.is_right(traces[name])}
         for name, prints in (wrong or shows).items():

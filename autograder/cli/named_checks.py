@@ -81,15 +81,6 @@ def lab_of(match: str) -> str:
     return found[0]
 
 
-def with_needs(lab: Lab, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """These checks and those that they build on, in the order of the lab."""
-    needed = set(chosen)
-    for check in reversed(lab.checks):
-        if check.name in needed:
-            needed.update(check.needs)
-    return tuple(check.name for check in lab.checks if check.name in needed)
-
-
 def _joined(text: str) -> str:
     return "_".join(re.findall(r"[^\W_]+", text.casefold()))
 

@@ -70,10 +70,10 @@ class _LabRun:
         return self._by_case.get((item.check, item.case), result)
 
     def _start(self, chosen: set[str]) -> None:
-        from autograder.cli import named_checks, student
+        from autograder.cli import student
         from autograder.grading.judge_process import EngineError
 
-        checks = named_checks.with_needs(self.lab, tuple(chosen))
+        checks = self.lab.with_needs(chosen)
         try:
             record: ClassRecord = student.tried(
                 self.lab, self.lab.folder, checks=checks, each_case=True

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autograder import intake
-from autograder.cli.named_checks import chosen_checks, lab_of, meaning, with_needs
+from autograder.cli.named_checks import chosen_checks, lab_of, meaning
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
 from autograder.course.handed_out import is_untouched
@@ -101,7 +101,7 @@ def test(
             return all_labs(language, tried)
         lab = labfile.load(labfile.find_lab(lab_name))
         chosen = chosen_checks(lab, match)
-        checks = with_needs(lab, chosen)
+        checks = lab.with_needs(chosen)
         where = folder or lab.folder
         record = tried(lab, where, checks=checks, real=real, prints=prints, diagnose=True)
     except EngineError as error:
@@ -210,7 +210,7 @@ def debug(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     command += ["-p", "no:cacheprovider", "-p", "no:autograder", "--timeout=0", "--breakpoints"]
     command += ["--hand-in", str(folder or lab.folder), "--language", language]
     chosen = chosen_checks(lab, match)
-    command += ["--only", ",".join(with_needs(lab, chosen))]
+    command += ["--only", ",".join(lab.with_needs(chosen))]
     if said := meaning(lab, match, chosen, readable(language)):
         print(said, flush=True)
     return subprocess.call(command, cwd=labfile.ROOT)

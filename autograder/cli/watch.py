@@ -13,7 +13,7 @@ from pathlib import Path
 
 from autograder import intake
 from autograder.cli import hint, student
-from autograder.cli.named_checks import chosen_checks, meaning, with_needs
+from autograder.cli.named_checks import chosen_checks, meaning
 from autograder.course import labfile
 from autograder.course.messages import render
 from autograder.course.records import ClassRecord, Lab, Message
@@ -111,7 +111,7 @@ class _Watched:
 
     def options(self) -> Options:
         """No mistake is named here: that is what a hint is for."""
-        checks = with_needs(self._lab, self._chosen)
+        checks = self._lab.with_needs(self._chosen)
         return Options(checks=checks, shown_folder=student.shown(self.folder), diagnose=False)
 
     def show(self, engine: Engine, *, saved: bool) -> None:

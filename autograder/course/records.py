@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -227,6 +227,14 @@ class Lab:
     def checks(self) -> tuple[Check, ...]:
         """All checks in the order of ``lab.toml``."""
         return tuple(check for exercise in self.exercises for check in exercise.checks)
+
+    def with_needs(self, names: Collection[str]) -> tuple[str, ...]:
+        """The checks of these names and those that they build on, in the order of ``lab.toml``."""
+        needed = set(names)
+        for check in reversed(self.checks):
+            if check.name in needed:
+                needed.update(check.needs)
+        return tuple(check.name for check in self.checks if check.name in needed)
 
     @property
     def points(self) -> int:

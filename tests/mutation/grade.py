@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from autograder.authoring.answers import run_here, with_needs
+from autograder.authoring.answers import run_here
 from autograder.authoring.recording import (
     FOLDER,
     RecordedEngine,
@@ -73,7 +73,7 @@ class _Here:
     def _asked(self, mutant: Mutant, files: Mapping[str, str]) -> bool:
         (own,) = (e for e in self._lab.exercises if e.id == mutant.exercise)
         results: Sequence[CheckResult] = ()
-        for only in (with_needs(self._lab, {check.name for check in own.checks}), ()):
+        for only in (self._lab.with_needs({check.name for check in own.checks}), ()):
             for seconds in SECONDS:
                 plan = _plan(self._lab)
                 results, _ = run_here(plan, files, only=only, whole=False, seconds=seconds)
