@@ -114,7 +114,7 @@ def test_a_slice_of_the_mistakes_is_caught(subject: Subject) -> None:
 @pytest.mark.timeout(1800)  # hundreds of hand-ins
 @each_lab
 def test_every_mistake_is_caught(subject: Subject) -> None:
-    graded = subject.grade(wrong(subject, subject.mistakes))
+    graded = subject.named(wrong(subject, subject.mistakes))
     expect_caught(subject, graded, subject.mistakes)
 
 
