@@ -240,7 +240,10 @@ def expect_keys(
         if not isinstance(value, dict):
             want = Text(f"a dict with {listed}", f"含有 {listed} 的 dict")
             raise reject(result, want, case, what)
-        raise _fail("lacks", case, what, want=listed, missing=", ".join(missing))
+        others = [str(key)[:60] for key in value if key not in keys]
+        shown = ", ".join((*others[:4], *(["…"] if others[4:] else [])))
+        found = {"missing": ", ".join(missing)} | ({"others": shown} if others else {})
+        raise _fail("lacks_but_has" if others else "lacks", case, what, want=listed, **found)
     return dict(value)
 
 

@@ -22,6 +22,7 @@ from autograder.checks.expect import (
     expect_unchanged,
     expect_unlike,
 )
+from autograder.course.messages import render
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.reference.compare import LIMITS, difference
@@ -151,6 +152,21 @@ def test_what_came_in_place_of_a_tensor_is_told_apart(op: str, value: Any, key: 
             with pytest.raises(CheckFailed) as failed:
                 expect(_came(op, value), case=CASE)
             assert failed.value.message.key == "check.nothing"
+
+
+def test_what_a_dict_has_in_place_of_its_keys_is_told() -> None:
+    for value, others in (
+        ({}, None),
+        ({"b": 1}, None),
+        ({"b": 1, "A": 2, 3: 4}, "A, 3"),
+        (dict.fromkeys("cdefgh" * 99), "c, d, e, f, …"),
+        ({"x" * 999: 1}, "x" * 60),
+    ):
+        with pytest.raises(CheckFailed) as failed:
+            expect_keys(_came("call", value), ["a", "b"], CASE)
+        assert failed.value.message.values["missing"] == ("a" if "b" in value else "a, b")
+        assert failed.value.message.values.get("others") == others
+        assert render(failed.value.message, "zh")
 
 
 @pytest.mark.parametrize("number", [0.0, 1.0, -2.5])
