@@ -268,6 +268,8 @@ def furthest(stages: Sequence[Stage], made: Rows) -> tuple[Stages, Stages, Stage
     loose: set[str] = set()
     for stage in reversed(stages):
         rows = [row for row in stage.rows if not _scaled_again(row, stage, stages, all_made)]
+        if stage.ordered:
+            rows = [row for row in rows if not _moved_again(row, made)]
         used = any(stage.id in other.after and other.id in right for other in stages)
         exact = used or _like(rows, all_made, ordered=True).any()
         if exact or (not stage.ordered and _like(rows, all_made).any()):
@@ -335,6 +337,12 @@ def _scaled_again(row: Row, stage: Stage, stages: Sequence[Stage], made: Rows) -
     factors = np.sqrt(later[:, 2:3] / row[2])
     later[:, 1:] /= factors ** np.array(_POWERS)
     return bool((_like([row], later) & ~np.isclose(factors, _AS_GOOD, rtol=TOLERANCE).any(1)).any())
+
+
+def _moved_again(row: Row, made: Rows) -> bool:
+    """Return whether the last tensor that has these numbers has them in another order."""
+    last = np.flatnonzero(_like([row], made))[-1:]
+    return bool(last.size) and not _like([row], made[last], ordered=True).any()
 
 
 def _differs(coming: Sequence[Stage], stages: Sequence[Stage], made: Rows) -> bool:

@@ -81,6 +81,9 @@ def test_layout_does_not_matter_unless_it_is_given() -> None:
     assert after(Q.permute(2, 0, 1), K.reshape(-1), SUM.mT, *other(1))[1] == ["out"]
     assert after(Q, K, SUM, OUT.mT.contiguous())[1] == ["out"]
     assert after(Q, K, SUM, OUT + 1e-6)[1] == []
+    joined = (*STAGES[:3], stage("joined", SUM.mT, "sum", ordered=True))
+    assert after(Q, K, SUM, SUM.mT, SUM.permute(2, 0, 1), stages=joined)[1] == ["joined"]
+    assert after(Q, K, SUM, SUM.permute(2, 0, 1), SUM.mT, stages=joined)[1] == []
     assert after(Q, K * 1.001, *other(2))[1] == ["k"]
 
 

@@ -16,28 +16,26 @@ from autograder.checks.expect import (
     expect_items,
     expect_same,
     expect_shape,
-    expect_tensor,
     works,
 )
-from autograder.checks.experiments import causal_mask, near
-from autograder.course.records import Text
+from autograder.checks.experiments import causal_mask, near, normal
 from autograder.reference.cases import Case
 from autograder.reference.compare import Limit
-from autograder.sandbox.student import Handle, Result, Student
+from autograder.sandbox.student import Student
 from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks.attention_calls import attention_of
 from labs.lab2_qwen3_block.checks.experiments import (
     COUNT,
+    WHY,
     attends,
-    drawn,
     loads,
     loads_heads,
     square_counts,
     tells,
+    turned_by_heads,
 )
 
 TABLES, ATTENTION, MLP = "lab2.rotary_embedding", "lab2.attention", "lab2.mlp"
-WHY = Text("the two should agree.", "两者应当一致。")
 
 
 @behaviour("head_dim_from_hidden", ATTENTION)
@@ -189,9 +187,14 @@ def behaves_as_at_first(student: Student, case: Case) -> bool:
 
         return works(student, same)
 
-    served = attends(student, case) and works(student, alone)
-    kept = not (after(short, whole) and after(whole, short))
-    return served and (kept or not after(whole, whole, **elsewhere))
+    def placed() -> None:
+        expect_shape(attention_of(student, case)(whole, **elsewhere), whole.shape, case)
+
+    if not (attends(student, case) and works(student, alone)):
+        return False
+    if not (after(short, whole) and after(whole, short)):
+        return True
+    return works(student, placed) and not after(whole, whole, **elsewhere)
 
 
 @behaviour("kept_from_first_call", TABLES)
@@ -264,44 +267,7 @@ def behaves_turned_by_heads(student: Student, case: Case) -> bool:
     """Tokens that change places take their answers with them, although positions matter, or
     only as many tokens as heads are served.
     """
-    heads, settings = 4, {**case.config, "num_attention_heads": 4, "rope_theta": 100.0}
-
-    def attention_of(kv_heads: int, **instead: Tensor) -> Handle:
-        made = {**settings, "num_key_value_heads": kv_heads}
-        weights = drawn(made, heads, kv_heads) | instead
-        return student.new("attention.Qwen3Attention", config(made), weights=weights)
-
-    def answer(attention: Handle, tokens: int, *, turned: bool = False, apart: int = 1) -> Result:
-        dice = np.random.default_rng(tokens)
-        x = dice.standard_normal((1, tokens, settings["hidden_size"])).astype(np.float32)
-        seen = Tensor.of(np.zeros((1, 1, tokens, tokens), np.float32))
-        x = x[:, ::-1].copy() if turned else x
-        return attention(Tensor.of(x), seen, Tensor.of(np.arange(tokens) * apart))
-
-    def values(result: Result) -> np.ndarray[Any, Any]:
-        return expect_tensor(result, case).array
-
-    def turn(kv_heads: int, tokens: int) -> None:
-        attention = attention_of(kv_heads)
-        first, turned = answer(attention, tokens), answer(attention, tokens, turned=True)
-        expect_close(first, Tensor.of(values(turned)[:, ::-1].copy()), case)
-
-    def stretch() -> None:
-        attention = attention_of(2)
-        expect_same(answer(attention, 7, apart=5), answer(attention, 7), case, WHY)
-
-    def average() -> None:
-        """Where queries are zero, all tokens see the same mean: they do look at each other."""
-        width = heads * settings["head_dim"]
-        nothing = Tensor.of(np.zeros((width, settings["hidden_size"]), np.float32))
-        result = answer(attention_of(heads, **{"q_proj.weight": nothing}), heads)
-        expect_close(result, Tensor.of(values(result)[:, ::-1].copy()), case)
-
-    if not works(student, average) or not works(student, lambda: turn(heads, heads)):
-        return False
-    if not works(student, lambda: values(answer(attention_of(heads), 7))):
-        return True
-    return works(student, lambda: turn(2, 7)) and not works(student, stretch)
+    return turned_by_heads(student, case)
 
 
 @behaviour("eps_fixed", ATTENTION)
@@ -339,6 +305,35 @@ def behaves_neighbours_turned(student: Student, case: Case) -> bool:
         array = value.array if isinstance(value, Tensor) else None
         return near(array, beside, np.concatenate(parts, axis=-1))
     return False
+
+
+@behaviour("rotate_half_of_another_axis", "lab2.rotate_half")
+@cases("rotate_half")
+def behaves_turned_across(student: Student, case: Case) -> bool:
+    """The halves are those of another axis than the last."""
+    x = normal(2, 4, 6, case["x"].shape[-1])
+
+    def turned(axis: int) -> Any:
+        first, second = np.split(x, 2, axis)
+        return np.concatenate((-second, first), axis)
+
+    for value in answers(student, lambda: student.call("attention.rotate_half", Tensor.of(x))):
+        array = value.array if isinstance(value, Tensor) else None
+        return near(array, *map(turned, range(3)))
+    return False
+
+
+@behaviour("positions_counted_from_the_first", TABLES)
+@cases("attention_core")
+def behaves_counting_on(student: Student, case: Case) -> bool:
+    """Gaps between positions change nothing, another first position does."""
+
+    def tables(*positions: int) -> Any:
+        made = student.new("attention.RotaryEmbedding", config(case.config))
+        return made(Tensor.of(np.array(positions))).value
+
+    one, gaps, later = tables(3, 4, 5), tables(3, 7, 12), tables(5, 6, 7)
+    return isinstance(one, (tuple, list)) and bool(one == gaps) and bool(one != later)
 
 
 @behaviour("position_ids_ignored", TABLES)
@@ -379,6 +374,30 @@ def behaves_turned_back(student: Student, case: Case) -> bool:
 
     back = Tensor.of(-sin.array)
     return not right(cos, sin) and (right(sin, cos) or right(cos, back))
+
+
+@behaviour("rotated_half_used_again", "lab2.apply_rotary")
+@cases("rotation")
+def behaves_half_turned_twice(student: Student, case: Case) -> bool:
+    """One half of q or k is made of the other, which is already turned."""
+    halves = [np.split(case[name].array, 2, axis=-1)[0] for name in ("cos", "sin")]
+    cos, sin = (half.astype(np.float32) for half in halves)
+
+    def again(x: Tensor) -> list[Any]:
+        first, second = np.split(x.array, 2, axis=-1)
+        one, other = first * cos - second * sin, second * cos + first * sin
+        return [
+            np.concatenate((one, second * cos + one * sin), axis=-1),
+            np.concatenate((first * cos - other * sin, other), axis=-1),
+        ]
+
+    given = case["q"], case["k"]
+    rotate = partial(student.call, "attention.apply_rotary_pos_emb", *given)
+    for pair in answers(student, lambda: rotate(case["cos"], case["sin"])):
+        if isinstance(pair, (tuple, list)) and len(pair) == len(given):
+            arrays = (one.array if isinstance(one, Tensor) else None for one in pair)
+            return any(near(y, *again(x)) for x, y in zip(given, arrays, strict=True))
+    return False
 
 
 @behaviour("first_row_positions_for_all", "lab2.apply_rotary")

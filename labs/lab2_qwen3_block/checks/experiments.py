@@ -8,13 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from autograder.checks.expect import answers, config, expect_close, works
+from autograder.checks.expect import (
+    answers,
+    config,
+    expect_close,
+    expect_same,
+    expect_tensor,
+    works,
+)
+from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.sandbox.student import Student
+from autograder.sandbox.student import Handle, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks.attention_calls import attention_of
 
 COUNT = "mlp.count_parameters"
+WHY = Text("the two should agree.", "两者应当一致。")
 
 
 def attends(student: Student, case: Case, *given: Any, **named: Any) -> bool:
@@ -81,3 +90,45 @@ def square_counts(case: Case) -> tuple[list[int], list[int]]:
         one.append(right + more)
         both.append(right + 2 * more)
     return one, both
+
+
+def turned_by_heads(student: Student, case: Case) -> bool:
+    """Whether tokens are turned by the number of a head instead of their positions."""
+    heads, settings = 4, {**case.config, "num_attention_heads": 4, "rope_theta": 100.0}
+
+    def attention_of(kv_heads: int, **instead: Tensor) -> Handle:
+        made = {**settings, "num_key_value_heads": kv_heads}
+        weights = drawn(made, heads, kv_heads) | instead
+        return student.new("attention.Qwen3Attention", config(made), weights=weights)
+
+    def answer(attention: Handle, tokens: int, *, turned: bool = False, apart: int = 1) -> Result:
+        dice = np.random.default_rng(tokens)
+        x = dice.standard_normal((1, tokens, settings["hidden_size"])).astype(np.float32)
+        seen = Tensor.of(np.zeros((1, 1, tokens, tokens), np.float32))
+        x = x[:, ::-1].copy() if turned else x
+        return attention(Tensor.of(x), seen, Tensor.of(np.arange(tokens) * apart))
+
+    def values(result: Result) -> np.ndarray[Any, Any]:
+        return expect_tensor(result, case).array
+
+    def turn(kv_heads: int, tokens: int) -> None:
+        attention = attention_of(kv_heads)
+        first, turned = answer(attention, tokens), answer(attention, tokens, turned=True)
+        expect_close(first, Tensor.of(values(turned)[:, ::-1].copy()), case)
+
+    def stretch() -> None:
+        attention = attention_of(2)
+        expect_same(answer(attention, 7, apart=5), answer(attention, 7), case, WHY)
+
+    def average() -> None:
+        """Where queries are zero, all tokens see the same mean: they do look at each other."""
+        width = heads * settings["head_dim"]
+        nothing = Tensor.of(np.zeros((width, settings["hidden_size"]), np.float32))
+        result = answer(attention_of(heads, **{"q_proj.weight": nothing}), heads)
+        expect_close(result, Tensor.of(values(result)[:, ::-1].copy()), case)
+
+    if not works(student, average) or not works(student, lambda: turn(heads, heads)):
+        return False
+    if not works(student, lambda: values(answer(attention_of(heads), 7))):
+        return True
+    return works(student, lambda: turn(2, 7)) and not works(student, stretch)
