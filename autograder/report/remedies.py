@@ -28,6 +28,7 @@ _KINDS = tuple(
         ("dtypes", r"\w+: \w+ .*(?:same dtype|scalar type|dtype|BFloat16|Half)"),
         ("in_place", r"\w+: RuntimeError .*(?:in-place|leaf Variable)"),
         ("strides", r"\w+: \w+ .*(?:stride|contiguous)"),
+        ("truth", r"\w+: \w+ .*Boolean value of Tensor"),
         ("sizes", r"\w+: \w+ .*(?:size|shape|dimension|Dimension|einsum)"),
         ("index", r"\w+: (?:IndexError|KeyError)"),
         ("time", r"\w*timed_out"),

@@ -41,6 +41,7 @@ KINDS = {
     "dtypes": failed("exception", type="RuntimeError", text="mat1 and mat2 must have same dtype"),
     "in_place": failed("exception", type="RuntimeError", text="a leaf Variable … in-place"),
     "strides": failed("exception", type="RuntimeError", text="last dimension with stride 1"),
+    "truth": failed("exception", type="RuntimeError", text="Boolean value of Tensor with …"),
     "sizes": failed("exception", type="RuntimeError", text="The size of tensor a (6) must match"),
     "index": failed("exception", type="IndexError", text="list index out of range"),
     "time": failed("timed_out", Outcome.TIMED_OUT, seconds=2),

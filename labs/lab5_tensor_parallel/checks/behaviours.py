@@ -82,6 +82,7 @@ from labs.lab5_tensor_parallel.checks.questions import (
     norm_pair,
     norm_told,
     normed_by_length,
+    own_in_layers,
     packed_on,
     parameters_listed,
     places_of,
@@ -461,6 +462,20 @@ def behaves_zeros_of_others(student: Student, case: Case) -> bool:
     own = LOGITS * (np.arange(6) < 3), LOGITS * (np.arange(6) >= 3)
     return all_near(head_on_ranks(student), [logits[:, :5] for logits in own])
 
+
+@behaviour("head_one_share_for_all", LM_HEAD)
+@cases("lm_head")
+def behaves_one_share_for_all(student: Student, case: Case) -> bool:
+    """Every share of the logits holds what one and the same rank has."""
+    shares = [np.hstack([own] * 2)[:, :5] for own in (LOGITS[:, :3], LOGITS[:, 3:])]
+    return all(near(found, *shares) for found in head_on_ranks(student) or [None])
+
+
+behaves_shared_mlp = shown(  # The last layer alone has a down projection of its own.
+    "mlp_shared_by_layers", "lab5.model", "model_core",
+    lambda student, case: own_in_layers(student, case, "mlp.down_proj", "self_attn.o_proj")
+    == [[2], [0, 1, 2]],
+)  # fmt: skip
 
 # Rotation with a scaling.
 

@@ -114,19 +114,30 @@ def kind_of_error(student: Student, case: Case, name: str) -> str:
     return ""
 
 
-def parameters_listed(student: Student, case: Case) -> set[str]:
+def parameters_listed(
+    student: Student, case: Case, path: str = "model.Qwen3ForCausalLM"
+) -> set[str]:
     """The names of the parameters of a whole model that is made of stand-ins."""
     names = "Qwen3Attention", "Row", "Qwen3MLP", "Qwen3DecoderLayer", "Norm"
     stand_ins = [Named(f"labs.given.parallel.StandIn{name}") for name in names]
 
     def call() -> Result:
         parts = student.new("labs.given.parallel.Parts", *stand_ins)
-        model = student.new("model.Qwen3ForCausalLM", config(case.config), parts)
+        model = student.new(path, config(case.config), parts)
         return student.call("labs.given.parallel.parameters_of", model)
 
     for found in answers(student, call):
         return set(found) if isinstance(found, dict) else set()
     return set()
+
+
+def own_in_layers(student: Student, case: Case, *modules: str) -> list[list[int]]:
+    """In which of three layers each module has a weight of its own."""
+    names = parameters_listed(student, case, "model.Qwen3Model")
+    return [
+        [layer for layer in range(3) if f"layers.{layer}.{module}.weight" in names]
+        for module in modules
+    ]
 
 
 # ---- loading
