@@ -468,7 +468,8 @@ def behaves_zeros_of_others(student: Student, case: Case) -> bool:
 def behaves_one_share_for_all(student: Student, case: Case) -> bool:
     """Every share of the logits holds what one and the same rank has."""
     shares = [np.hstack([own] * 2)[:, :5] for own in (LOGITS[:, :3], LOGITS[:, 3:])]
-    return all(near(found, *shares) for found in head_on_ranks(student) or [None])
+    found = head_on_ranks(student)
+    return found is not None and all(near(logits, *shares) for logits in found)
 
 
 behaves_shared_mlp = shown(  # The last layer alone has a down projection of its own.
