@@ -19,7 +19,7 @@ from autograder.checks.expect import (
     expect_value,
     works,
 )
-from autograder.checks.experiments import is_right
+from autograder.checks.experiments import is_right, near
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
 from autograder.wire.messages import Tensor
@@ -28,7 +28,6 @@ from labs.lab4_tinyllm.checks.calls import (
     STAND_IN_MODEL,
     STAND_INS,
     attention_of,
-    bounds,
     like,
 )
 from labs.lab4_tinyllm.checks.experiments import (
@@ -36,17 +35,20 @@ from labs.lab4_tinyllm.checks.experiments import (
     MODEL,
     WHY,
     attention_with,
+    blocked,
     continued,
     deaf_to_eps,
     drawn,
     error_names,
     first_layers,
+    goes_on,
     heads_of,
     hides,
     in_turn,
     needs_cache,
     needs_mask,
     needs_option,
+    right_in_pieces,
     right_with,
     text_answer,
 )
@@ -420,6 +422,21 @@ def behaves_first_queries(student: Student, case: Case) -> bool:
     return all(hides(student, case, n, ~np.tri(n, keys, dtype=bool)) for n in (keys, 3))
 
 
+@behaviour("own_place_from_the_left", MASK)
+@cases("masks_cached")
+def behaves_own_place_first(student: Student, case: Case) -> bool:
+    """Where all is padding, query i sees key i, though it is one of the last tokens."""
+    return near(blocked(student, case, [[0] * 5], 2), 1 - np.eye(2, 5)[None])
+
+
+@behaviour("padding_sees_itself_alone", MASK)
+@cases("masks_right")
+def behaves_lonely_padding(student: Student, case: Case) -> bool:
+    """Padding on the right as a query sees no token before it, and tokens are served."""
+    lonely = np.eye(5) + np.tri(5) * (np.arange(5) < 3)[:, None]
+    return near(blocked(student, case, [[1, 1, 1, 0, 0]], 5), 1 - lonely.clip(max=1)[None])
+
+
 @behaviour("start_after_other_layers", MODEL)
 @cases("model_core")
 def behaves_start_of_later_layers(student: Student, case: Case) -> bool:
@@ -444,21 +461,7 @@ def behaves_start_of_another_layer(student: Student, case: Case) -> bool:
 @cases("own_attention")
 def behaves_positions_counted_on(student: Student, case: Case) -> bool:
     """With a cache, positions from 0 in every piece come out right, and the true ones do not."""
-
-    def right(*, true: bool) -> bool:
-        attention, cache = attention_of(student, case), student.new(CACHE)
-
-        def pieces() -> None:
-            for first, end in bounds(case["pieces"]):
-                part, held = slice(first, end), 0 if true else first
-                places = like(case["positions"], case["positions"].array[part] - held)
-                mask = like(case["mask"], case["mask"].array[:, :, part, :end])
-                x, y = (like(case[name], case[name].array[:, part]) for name in "xy")
-                got = attention(x, attention_mask=mask, position_ids=places, past=cache)
-                expect_close(got, y, case)
-
-        return works(student, pieces)
-
+    right = partial(right_in_pieces, student, case)
     return right(true=False) and not right(true=True)
 
 
@@ -480,19 +483,16 @@ def behaves_one_more_call(student: Student, case: Case) -> bool:
 @cases("generate_padded")
 def behaves_last_place(student: Student, case: Case) -> bool:
     """Where n tokens of a row are no padding, it goes on after place n; without padding, right."""
-    ids, keep, table = (case[name].array for name in ("ids", "keep", "table"))
-    early = np.arange(ids.shape[1]) < keep.sum(1, keepdims=True)
-
-    def goes_on(counted: Any, **given: Any) -> bool:
-        """Whether the likeliest token after these places comes."""
-        token = table[((ids + 1) * counted).sum(1) % len(table)].argmax(1)
-
-        def text() -> None:
-            model = student.new(STAND_IN_MODEL, case["table"])
-            made = student.call("model.generate", model, case["ids"], 1, **given)
-            expect_close(made, like(case["ids"], np.c_[ids, token]), case)
-
-        return works(student, text)
-
+    keep, after = case["keep"].array, partial(goes_on, student, case, case["ids"].array)
+    early = np.arange(keep.shape[1]) < keep.sum(1, keepdims=True)
     padded = {"attention_mask": case["keep"]}
-    return goes_on(keep * early, **padded) and not goes_on(keep, **padded) and goes_on(1)
+    return after(keep * early, **padded) and not after(keep, **padded) and after(1)
+
+
+@behaviour("mask_made_of_ids", GENERATE)
+@cases("generate_greedy")
+def behaves_mask_of_ids(student: Student, case: Case) -> bool:
+    """Without a mask tokens of id 0 count for padding; with one of ones they are read."""
+    ids = case["ids"].array * (np.arange(case["ids"].shape[1]) > 0)
+    after, ones = partial(goes_on, student, case, ids), like(case["ids"], ids * 0 + 1)
+    return after(ids != 0) and not after(1) and after(1, attention_mask=ones)

@@ -114,6 +114,44 @@ def hides(student: Student, case: Case, queries: int, hidden: Any) -> bool:
     return works(student, same)
 
 
+def blocked(student: Student, case: Case, keep: list[list[int]], queries: int) -> Any:
+    """What the mask of these rows hides: ``[rows, queries, keys]`` of 0 and 1, or None."""
+    rows = like(case["keep"], np.array(keep, case["keep"].array.dtype))
+    mask = student.new("model.build_attention_mask", rows, queries, Dtype("float32"))
+    for hidden in answers(student, lambda: student.call("labs.given.standin.blocked", mask)):
+        return hidden.array[:, 0] if isinstance(hidden, Tensor) and hidden.array.ndim == 4 else None
+    return None
+
+
+def goes_on(student: Student, case: Case, ids: Any, counted: Any, **given: Any) -> bool:
+    """Whether the token after ``ids`` is the likeliest one after those that are ``counted``."""
+    table = case["table"].array
+    token = table[((ids + 1) * counted).sum(1) % len(table)].argmax(1)
+
+    def text() -> None:
+        model = student.new(STAND_IN_MODEL, case["table"])
+        made = student.call("model.generate", model, like(case["ids"], ids), 1, **given)
+        expect_close(made, like(case["ids"], np.c_[ids, token]), case)
+
+    return works(student, text)
+
+
+def right_in_pieces(student: Student, case: Case, *, true: bool) -> bool:
+    """Whether attention is right piece by piece, given true positions or each piece's from 0."""
+    attention, cache = attention_of(student, case), student.new(CACHE)
+
+    def pieces() -> None:
+        for first, end in bounds(case["pieces"]):
+            part, held = slice(first, end), 0 if true else first
+            places = like(case["positions"], case["positions"].array[part] - held)
+            mask = like(case["mask"], case["mask"].array[:, :, part, :end])
+            x, y = (like(case[name], case[name].array[:, part]) for name in "xy")
+            got = attention(x, attention_mask=mask, position_ids=places, past=cache)
+            expect_close(got, y, case)
+
+    return works(student, pieces)
+
+
 def first_layers(student: Student, case: Case, depth: int, **given: Any) -> bool:
     """Whether so many layers of the case's model give what they should."""
     made = config({**case.config, "num_hidden_layers": depth})

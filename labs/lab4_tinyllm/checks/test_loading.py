@@ -134,7 +134,7 @@ def test_load_missing_head(student: Student, case: Case) -> None:
     不共享的输出头必须在文件中：词嵌入不能代替它。
     """
     why = Text(
-        "this folder's head is not tied to the embedding.", "该文件夹的输出头并不与嵌入共享。"
+        "this folder's head is not tied to the embedding.", "该文件夹的输出头并不与词嵌入共享。"
     )
     _expect_refused(student, case, why)
 
