@@ -425,8 +425,10 @@ def behaves_first_queries(student: Student, case: Case) -> bool:
 @behaviour("own_place_from_the_left", MASK)
 @cases("masks_cached")
 def behaves_own_place_first(student: Student, case: Case) -> bool:
-    """Where all is padding, query i sees key i, though it is one of the last tokens."""
-    return near(blocked(student, case, [[0] * 5], 2), 1 - np.eye(2, 5)[None])
+    """Where all is padding, query i sees key i; without padding the mask is right."""
+    hidden = partial(blocked, student, case)
+    early = near(hidden([[0] * 5], 2), 1 - np.eye(2, 5)[None])
+    return early and near(hidden([[1] * 5], 2), 1 - np.tri(2, 5, 3)[None])
 
 
 @behaviour("padding_sees_itself_alone", MASK)
