@@ -212,8 +212,8 @@ def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: An
     three = {"lab9.many": sorted(first["lab9.many"])[:3]}
     asked: list[set[str]] = []
 
-    def seen(*given: Any, only: set[str], **options: Any) -> Any:
-        asked.append(only)
+    def seen(*given: Any, only: tuple[str, ...], **options: Any) -> Any:
+        asked.append(set(only))
         return run_here(*given, only=only, **options)
 
     with monkeypatch.context() as patch:  # what is wanted besides is asked alone
