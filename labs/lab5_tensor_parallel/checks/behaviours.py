@@ -82,12 +82,12 @@ from labs.lab5_tensor_parallel.checks.questions import (
     norm_pair,
     norm_told,
     normed_by_length,
-    own_in_layers,
     packed_on,
     parameters_listed,
     places_of,
     places_on_ranks,
     replaced,
+    shares_mlp,
     shown,
     told,
 )
@@ -472,11 +472,7 @@ def behaves_one_share_for_all(student: Student, case: Case) -> bool:
     return found is not None and all(near(logits, *shares) for logits in found)
 
 
-behaves_shared_mlp = shown(  # The last layer alone has a down projection of its own.
-    "mlp_shared_by_layers", "lab5.model", "model_core",
-    lambda student, case: own_in_layers(student, case, "mlp.down_proj", "self_attn.o_proj")
-    == [[2], [0, 1, 2]],
-)  # fmt: skip
+behaves_shared_mlp = shown("mlp_shared_by_layers", "lab5.model", "model_core", shares_mlp)
 
 # Rotation with a scaling.
 

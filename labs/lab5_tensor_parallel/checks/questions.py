@@ -131,13 +131,14 @@ def parameters_listed(
     return set()
 
 
-def own_in_layers(student: Student, case: Case, *modules: str) -> list[list[int]]:
-    """In which of three layers each module has a weight of its own."""
+def shares_mlp(student: Student, case: Case) -> bool:
+    """Whether the last of three layers alone has a down projection, and each an attention."""
     names = parameters_listed(student, case, "model.Qwen3Model")
-    return [
+    down, out = (
         [layer for layer in range(3) if f"layers.{layer}.{module}.weight" in names]
-        for module in modules
-    ]
+        for module in ("mlp.down_proj", "self_attn.o_proj")
+    )
+    return down == [2] and out == [0, 1, 2]
 
 
 # ---- loading
