@@ -131,7 +131,7 @@ class RecordedEngine:
 
     Args:
         lab: which lab.
-        hidden: file of hidden cases.
+        hidden: file of hidden cases; without it, nothing is run again to look for state.
         whole: name mistakes and look for state that carries over; else a hand-in's grading ends
             with the first check that costs points.
         recording: where entries are kept.
@@ -146,13 +146,15 @@ class RecordedEngine:
         recording: Recording | None = None,
     ) -> None:
         self._lab = lab
+        replay = whole and hidden is not None
         self._options = Options(
-            hidden_cases=hidden, jobs=2, diagnose=whole, replay=whole, whole=whole
+            hidden_cases=hidden, jobs=2, diagnose=whole, replay=replay, whole=whole
         )
         self._recording = recording or Recording()
         own = [hidden] if hidden else []
         own += [path for path in banks(lab).values() if whole and path.exists()]
-        self._state = hashed("graded" if whole else "lost", state_of(lab), *map(content, own))
+        how = "graded" if replay else "named" if whole else "lost"
+        self._state = hashed(how, state_of(lab), *map(content, own))
         self._engine: Engine | None = None
 
     def __enter__(self) -> RecordedEngine:

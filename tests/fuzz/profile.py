@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -77,13 +77,13 @@ class Target:
     full: int
 
 
-def fuzz(target: Target, examples: int, tally: Tally) -> None:
-    """Run ``examples`` inputs through a target; the first one that breaks it is raised, shrunk.
+def fuzz(target: Target, numbers: Iterable[int], tally: Tally) -> None:
+    """Run the inputs of some numbers through a target; the first that breaks it is raised, shrunk.
 
-    The same inputs every time: a test that fails today has to fail tomorrow. Not hypothesis,
-    which takes as long to draw such an input as most readers to read it.
+    A number gives the same input every time: a test that fails today has to fail tomorrow. Not
+    hypothesis, which takes as long to draw such an input as most readers to read it.
     """
-    for number in range(examples):
+    for number in numbers:
         draw = drawn(target.name, number)
         tally.inputs[target.name] += 1
         tally.changed[target.name] += draw.kind == "changed"

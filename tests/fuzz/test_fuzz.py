@@ -6,18 +6,21 @@ from functools import partial
 
 import pytest
 
+from autograder.authoring.recording import Recording
 from tests.fuzz import growth
 from tests.fuzz.earned import graded
 from tests.fuzz.profile import Draw, Tally, Target, drawn, fuzz
 from tests.fuzz.replies import OUTCOMES, reshaped
 from tests.fuzz.right_replies import trials
-from tests.fuzz.targets import TARGETS, enough, fuzz_in_full
+from tests.fuzz.targets import TARGETS, enough, fuzz_all
+
+EVERY = 3  # of all inputs one in so many, others at every commit; all by `make fuzz`
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_some_inputs(target: Target) -> None:
     tally = Tally()
-    fuzz(target, target.quick, tally)
+    fuzz(target, range(target.quick), tally)
     assert tally.inputs.total() >= target.quick
     assert tally.changed.total() >= target.quick / 2
 
@@ -44,10 +47,10 @@ def test_a_reader_that_hangs_is_found() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_very_many_inputs() -> None:
-    tally = fuzz_in_full()
+    tally = fuzz_all(Recording().turn(EVERY), EVERY)
     print(tally.line)
     assert not tally.errors
-    assert enough(tally), tally.line
+    assert enough(tally, EVERY), tally.line
 
 
 def test_a_broken_promise_is_found_and_counted() -> None:
@@ -56,7 +59,7 @@ def test_a_broken_promise_is_found_and_counted() -> None:
 
     tally = Tally()
     with pytest.raises(KeyError):
-        fuzz(Target("broken", broken, 1, 1), 10, tally)
+        fuzz(Target("broken", broken, 1, 1), range(10), tally)
     assert tally.line.endswith("unnamed errors 1")
     assert not enough(tally)
 
@@ -70,6 +73,6 @@ def test_an_input_that_fails_is_told_with_as_few_changes_as_fail() -> None:
 
     tally = Tally()
     with pytest.raises(KeyError) as caught:
-        fuzz(Target("two", broken, 1, 1), 99, tally)
+        fuzz(Target("two", broken, 1, 1), range(99), tally)
     assert f"seeds=({guilty},)" in caught.value.__notes__[0]
     assert [drawn("two", number) for number in range(9)] == [drawn("two", n) for n in range(9)]

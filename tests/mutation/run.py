@@ -99,7 +99,7 @@ def run(lab: Lab, every: int = 1) -> Tally:
 
     Args:
         lab: whose solution is mutated.
-        every: 1 for all of them, 6 for every sixth, at the next commit perhaps another one.
+        every: 1 for all of them, 12 for every twelfth, at the next commit perhaps another one.
     """
     mutants = all_mutants(lab)
     tally = judge(lab, mutants[Recording().turn(every) :: every])

@@ -22,14 +22,13 @@ from tests.mutation.run import (
     labs,
     left_out,
     run,
-    short,
     sources_of,
 )
 
 LABS = labs()
 SLICE = 6
 # All mutants take too long here: one in so many, others at every commit; all by make mutants-auto.
-EVERY, USUAL = {"lab4": 12, "lab5": 12, "lab7": 12}, 6
+EVERY = 12
 each_lab = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 
 
@@ -59,7 +58,7 @@ def test_a_slice_of_the_mutants(lab: Lab) -> None:
 @pytest.mark.timeout(3600)
 @each_lab
 def test_the_mutants(lab: Lab) -> None:
-    tally = run(lab, every=EVERY.get(short(lab.name), USUAL))
+    tally = run(lab, EVERY)
     print(tally.line)
     assert tally.faults == ()
     assert tally.survivors == tally.shown > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autograder.authoring.answers import together, traces_of
@@ -28,6 +28,12 @@ class Drawn:
     made: Mapping[str, tuple[Entry, ...]]
     sources: Mapping[str, Mapping[str, str]]
     overlapping: int
+
+    def part(self, turn: int, every: int) -> Drawn:
+        """Every second of them, for example, from number ``turn`` on."""
+        names = sorted(self.made)[turn::every]
+        made, sources = ({n: all_of[n] for n in names} for all_of in (self.made, self.sources))
+        return replace(self, made=made, sources=sources)
 
 
 def drawn(subject: Subject, size: int, count: int, seed: int = 0) -> Drawn:

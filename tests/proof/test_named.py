@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from autograder.authoring.recording import Recording
 from tests.proof import other
 from tests.proof.combined import Judge, Judged, drawn
 from tests.proof.naming import unnamed, wrongly_named
 from tests.proof.subject import SUBJECTS, Subject, each_lab
 
 LAB2 = SUBJECTS["lab2"]
+EVERY = 2  # one combination in so many, others at every commit; all of them by `make mutants`
 
 
 def in_another_host(sources: Mapping[str, dict[str, str]]) -> None:
@@ -33,8 +35,8 @@ def test_every_mistake_is_named_in_another_host() -> None:
     in_another_host({mistake.id: mistake.sources for mistake in other.mistakes()})
 
 
-def combined(subject: Subject, size: int, count: int) -> Judged:
-    hand_ins = drawn(subject, size, count)
+def combined(subject: Subject, size: int, count: int, every: int = EVERY) -> Judged:
+    hand_ins = drawn(subject, size, count).part(Recording().turn(every), every)
     return Judge(subject).judge(hand_ins, subject.named(hand_ins.sources))
 
 
@@ -45,7 +47,7 @@ def expect_pairs(judged: Judged) -> None:
 
 
 def test_a_few_pairs_of_mistakes_are_named() -> None:
-    expect_pairs(combined(LAB2, 2, 30))
+    expect_pairs(combined(LAB2, 2, 30, every=1))
 
 
 @pytest.mark.slow
