@@ -29,6 +29,7 @@ _KINDS = tuple(
         ("in_place", r"\w+: RuntimeError .*(?:in-place|leaf Variable)"),
         ("strides", r"\w+: \w+ .*(?:stride|contiguous)"),
         ("truth", r"\w+: \w+ .*Boolean value of Tensor"),
+        ("index", r"\w+: IndexError .*index .*out of"),
         ("sizes", r"\w+: \w+ .*(?:size|shape|dimension|Dimension|einsum)"),
         ("index", r"\w+: (?:IndexError|KeyError)"),
         ("time", r"\w*timed_out"),

@@ -43,7 +43,9 @@ KINDS = {
     "strides": failed("exception", type="RuntimeError", text="last dimension with stride 1"),
     "truth": failed("exception", type="RuntimeError", text="Boolean value of Tensor with …"),
     "sizes": failed("exception", type="RuntimeError", text="The size of tensor a (6) must match"),
-    "index": failed("exception", type="IndexError", text="list index out of range"),
+    "index": failed(
+        "exception", type="IndexError", text="index 7 is out of bounds for dimension 0 with size 3"
+    ),
     "time": failed("timed_out", Outcome.TIMED_OUT, seconds=2),
     "ended": failed("crashed", text="signal 11"),
     "import": failed("import_line", type="ModuleNotFoundError", text="No module named 'x'"),
