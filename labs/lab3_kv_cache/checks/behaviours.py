@@ -31,8 +31,10 @@ from labs.lab3_kv_cache.checks.experiments import (
     first_after_reset,
     gives_back,
     is_right_from,
+    is_right_in_pieces,
     lacks_keys_behind,
     loads,
+    masks_past_last,
     new_cache,
     overfull,
     permutes,
@@ -420,6 +422,13 @@ def behaves_inverted_mask(student: Student, case: Case) -> bool:
     """Right with ones for what may be seen and zeros for the rest, and wrong as promised."""
     mask = case["mask"].array
     return serves(student, case, mask == 0) and not serves(student, case, mask)
+
+
+@behaviour("mask_columns_exchanged", ATTENTION)
+@cases("decoding")
+def behaves_mask_columns(student: Student, case: Case) -> bool:
+    """A later piece is right with a mask given; without, as if the past stood behind it there."""
+    return is_right_in_pieces(student, case) and masks_past_last(student, case)
 
 
 @behaviour("table_not_cut", ATTENTION)

@@ -230,6 +230,37 @@ def is_right_from(student: Student, case: Case, start: int, *mask: Tensor) -> bo
     return is_right(student, case, lambda: attention(case["x"], start, table, *mask))
 
 
+def _second_half(student: Student, case: Case, *mask: NDArray[Any]) -> Result:
+    """The answer to the later half of the tokens; the other half is in the cache."""
+    x, table = case["x"].array, table_of(student, case)
+    tokens = x.shape[1] // 2
+    attention = attention_of(student, case, cache_of(student, case))
+    attention(Tensor.of(x[:, :tokens]), 0, table)
+    given = map(Tensor.of, mask)
+    return attention(Tensor.of(x[:, tokens:]), tokens, table, *given)
+
+
+def is_right_in_pieces(student: Student, case: Case) -> bool:
+    """Whether the later half of the tokens is right with its rows of the case's mask."""
+    tokens = case["x"].shape[1] // 2
+    wanted, mask = Tensor.of(case["y"].array[:, tokens:]), case["mask"].array[..., tokens:, :]
+    return works(student, lambda: expect_close(_second_half(student, case, mask), wanted, case))
+
+
+def masks_past_last(student: Student, case: Case) -> bool:
+    """Whether a later piece has a mask of its own, a wrong one: the past's columns stand last."""
+    tokens = case["x"].shape[1] // 2
+    mask, wanted = case["mask"].array[..., tokens:, :], case["y"].array[:, tokens:]
+    mask = np.roll(mask, -tokens, -1)
+    found = answers(
+        student,
+        lambda: _second_half(student, case),
+        lambda: _second_half(student, case, mask),
+    )
+    arrays = [value.array for value in found if isinstance(value, Tensor)]
+    return len(arrays) == 2 and near(*arrays) and not near(arrays[0], wanted)
+
+
 def values_are_of_wk(student: Student, case: Case) -> bool:
     """Whether a single token, which attends to itself, goes through wk in the place of wv."""
     _, heads, kv_heads, head_dim, _ = sizes(case)

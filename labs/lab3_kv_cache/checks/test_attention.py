@@ -105,7 +105,7 @@ def test_attention_future(student: Student, case: Case) -> None:
     why = Text(
         "it sees the future: the mask is missing, inverted, off by one or too mild, or tokens were "
         "mixed (softmax over the wrong axis, heads and tokens in the wrong order)." + alone.en,
-        "它看到了未来：掩码缺失、取反、错位一个，或填充值不够小；也可能是 token 被混在一起"
+        "它看到了未来：掩码缺失、取反、错位一个，或被屏蔽的分数不够小；也可能是 token 被混在一起"
         "（softmax 的轴不对，或头与 token 的顺序颠倒）。" + alone.zh,
     )
     before = attention(case["x"], start, table)

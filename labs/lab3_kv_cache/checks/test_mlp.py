@@ -263,9 +263,9 @@ def test_flops_attention(student: Student, case: Case) -> None:
 
 @cases("flops", "flops_published")
 def test_flops_prefill(student: Student, case: Case) -> None:
-    """All layers count, and the head once.
+    """All layers count, with the masked scores, and the head once.
 
-    计入所有层，输出头只计一次。
+    计入所有层（被屏蔽的分数也算），输出头只计一次。
     """
     asked = [
         (model["name"], tokens, wanted, student.call("mlp.prefill_flops", given, tokens))

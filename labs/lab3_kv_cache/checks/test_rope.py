@@ -33,7 +33,14 @@ REAL, IMAG = Text("the real part of the table", "表的实部"), Text("its imagi
 PARTS = Text("real and imaginary part", "实部与虚部")
 ANGLES = Text("the angle of every pair at position 1, in radians,", "位置 1 处各对的角度（弧度）")
 LENGTH = Text("the length of the table's numbers", "表中各数的模")
-FIRST = Text("the row of position 0, where every angle is 0", "位置 0 的行（角度全为 0）")
+FIRST = Text(
+    "the real part of the row of position 0, where every angle is 0,",
+    "位置 0 的行（角度全为 0）的实部",
+)
+FIRST_SUM = Text(
+    "real plus imaginary part of the row of position 0, where every angle is 0,",
+    "位置 0 的行（角度全为 0）的实部与虚部之和",
+)
 Q, K = Text("the rotated xq", "旋转后的 xq"), Text("the rotated xk", "旋转后的 xk")
 SCORES = Text("xq' xk'^T after the rotation", "旋转后的 xq' xk'^T")
 NORMS = Text("the length of the rotated vectors", "旋转后向量的长度")
@@ -47,8 +54,8 @@ UNTURNED = Text(
 )
 ROWS = Text("the permuted weight", "重排后的权重")
 ORIGIN = Text(
-    "the old number of each row, in the new order and counted from 0,",
-    "按新顺序，各行原来的编号（从 0 起）",
+    "the old number of the row (counted from 0) that stands in each new row",
+    "各新行中放入的原行编号（从 0 起）",
 )
 WEIGHT = Text("the weight", "权重")
 RELATIVE = Text(
@@ -131,8 +138,9 @@ def test_freqs_unit(student: Student, case: Case) -> None:
     real, imag = (part.array.astype(np.float64) for part in _table(student, case))
     ones = Tensor.of(np.ones(real.shape))
     expect_close(Tensor.of(np.hypot(real, imag)), ones, case, LENGTH)
-    start = np.stack((real[0], real[0] + imag[0]))
-    expect_close(Tensor.of(start), Tensor.of(np.ones(start.shape)), case, FIRST)
+    one = Tensor.of(np.ones(real.shape[1]))
+    expect_close(Tensor.of(real[0]), one, case, FIRST)
+    expect_close(Tensor.of(real[0] + imag[0]), one, case, FIRST_SUM)
 
 
 @cases("freqs_far")
@@ -285,7 +293,7 @@ def _expect_permuted(student: Student, case: Case) -> None:
         return Tensor.of(same.all(-1).argmax(-1))
 
     def plainer() -> None:
-        if set(map(tuple, got.reshape(len(got), -1))) == set(map(tuple, rows)):
+        if set(map(tuple, got.reshape(len(got), -1))) <= set(map(tuple, rows)):
             expect_close(origin(got), origin(wanted), case, ORIGIN)
 
     rows = given.reshape(len(given), -1)
