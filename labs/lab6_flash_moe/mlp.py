@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 24cbc49a10b4): fill in the TODOs.
+# Generated from the course's sources (stub a225cfa498d1): fill in the TODOs.
 """Lab 6, part 2: a sparse mixture of experts, of which every token uses only a few.
 
 Fill in every TODO. Parameters have the names of transformers 5 and later, so its weights load
@@ -99,7 +99,8 @@ class SparseMoeBlock(nn.Module):
             x: ``[B, T, hidden]``.
 
         Returns:
-            ``(y [B, T, hidden], router_logits [B * T, experts])``, both in the dtype of ``x``.
+            ``(y [B, T, hidden], router_logits [B * T, experts])``, both in the dtype of ``x``;
+            the gate can be trained through either.
         """
         # TODO lab6.sparse_moe: The sparse block
         raise NotImplementedError("TODO lab6.sparse_moe: to be written")
@@ -122,7 +123,7 @@ def load_balancing_loss(
         router_logits: per layer ``[B * T, num_experts]``.
         num_experts: experts per layer.
         top_k: experts per token.
-        attention_mask: ``[B, T]``, 1 for tokens and 0 for padding, which does not count.
+        attention_mask: int64 ``[B, T]``, 1 for tokens and 0 for padding, which does not count.
 
     Returns:
         A scalar to train with: its gradient goes through the probabilities.

@@ -119,7 +119,8 @@ class SparseMoeBlock(nn.Module):
             x: ``[B, T, hidden]``.
 
         Returns:
-            ``(y [B, T, hidden], router_logits [B * T, experts])``, both in the dtype of ``x``.
+            ``(y [B, T, hidden], router_logits [B * T, experts])``, both in the dtype of ``x``;
+            the gate can be trained through either.
         """
         # BEGIN SOLUTION lab6.sparse_moe
         flat = x.reshape(-1, x.shape[-1])  # [B * T, hidden]: routing knows no sequences
@@ -145,7 +146,7 @@ def load_balancing_loss(
         router_logits: per layer ``[B * T, num_experts]``.
         num_experts: experts per layer.
         top_k: experts per token.
-        attention_mask: ``[B, T]``, 1 for tokens and 0 for padding, which does not count.
+        attention_mask: int64 ``[B, T]``, 1 for tokens and 0 for padding, which does not count.
 
     Returns:
         A scalar to train with: its gradient goes through the probabilities.

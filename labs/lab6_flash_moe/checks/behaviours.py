@@ -31,10 +31,12 @@ from labs.lab6_flash_moe.checks.experiments import (
     SHARES,
     UP,
     E,
+    chosen_are_counted,
     chosen_of,
     counts_of,
     experts_give,
     first_query_decides,
+    flat_places_turned,
     halves_are,
     loss_is_right,
     losses_are,
@@ -414,12 +416,14 @@ def behaves_unit_length(student: Student, case: Case) -> bool:
 @cases("experts_core")
 def behaves_flat_places(student: Student, case: Case) -> bool:
     """Place n of the flat choices goes to token n % 3."""
-    experts, flat = CHOSEN.ravel().tolist(), SHARES.ravel().tolist()
-    turned = [float(SHARES[n % 3, n // 3]) for n in range(6)]
-    return any(
-        experts_give(student, [(n % 3, experts[n], weights[n]) for n in range(6)])
-        for weights in (flat, turned)
-    )
+    return flat_places_turned(student)
+
+
+@behaviour("experts_counted_among_the_chosen", EXPERTS)
+@cases("experts_core")
+def behaves_counted_experts(student: Student, case: Case) -> bool:
+    """Parameters 0, 1, 2 stand for the experts that are chosen, in their order."""
+    return chosen_are_counted(student)
 
 
 @behaviour("weights_not_sorted_along", EXPERTS)

@@ -193,11 +193,13 @@ CHOSEN = np.array([[4, 1], [0, 5], [2, 3]])  # every expert once: there is one w
 SHARES = np.array([[0.5, 0.2], [0.3, 0.6], [0.1, 0.9]], np.float32)
 
 
-def experts_give(student: Student, pairs: Sequence[tuple[int, int, float]]) -> bool:
+def experts_give(
+    student: Student, pairs: Sequence[tuple[int, int, float]], chosen: NDArray[np.int64] = CHOSEN
+) -> bool:
     """Whether six experts add up these ``(token, expert, weight)``, and not what they should."""
     x, up, down = normal(3, 4), normal(6, 6, 4, seed=1), normal(6, 4, 3, seed=2)
     weights = {"gate_up_proj": Tensor.of(up), "down_proj": Tensor.of(down)}
-    given = Tensor.of(x), Tensor.of(CHOSEN), Tensor.of(SHARES)
+    given = Tensor.of(x), Tensor.of(chosen), Tensor.of(SHARES)
     want = np.zeros((3, 4))
     for token, expert, weight in pairs:
         gate, wide = np.split(up[expert].astype(np.float64) @ x[token], 2)
@@ -207,6 +209,28 @@ def experts_give(student: Student, pairs: Sequence[tuple[int, int, float]]) -> b
     ):
         return isinstance(value, Tensor) and near(value.array.astype(np.float64), want)
     return False
+
+
+def flat_places_turned(student: Student) -> bool:
+    """Whether place n of the flat choices goes to token n % 3, with either of two weights."""
+    experts, flat = CHOSEN.ravel().tolist(), SHARES.ravel().tolist()
+    turned = [float(SHARES[n % 3, n // 3]) for n in range(6)]
+    return any(
+        experts_give(student, [(n % 3, experts[n], weights[n]) for n in range(6)])
+        for weights in (flat, turned)
+    )
+
+
+def chosen_are_counted(student: Student) -> bool:
+    """Whether an expert's parameters are taken at its place among those that are chosen at all."""
+    chosen = np.array([[4, 1], [1, 5], [5, 4]])
+    used = sorted(set(chosen.ravel().tolist()))
+    pairs = [
+        (token, used.index(chosen[token, place]), float(SHARES[token, place]))
+        for token in range(3)
+        for place in range(2)
+    ]
+    return experts_give(student, pairs, chosen)
 
 
 def losses_are(student: Student, told: Callable[..., list[float]]) -> bool:

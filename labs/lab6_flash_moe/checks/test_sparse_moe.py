@@ -24,6 +24,9 @@ GRADIENT = "labs.given.gradient.parameter_gradient"
 SLOPE = Text(
     "the gradient of the sum of the logits at gate.weight", "logits 之和对 gate.weight 的梯度"
 )
+SLOPE_OF_OUTPUT = Text(
+    "the gradient of the sum of the output at gate.weight", "输出之和对 gate.weight 的梯度"
+)
 
 
 @cases("moe_normed", "moe_plain")
@@ -53,12 +56,15 @@ def test_moe_logits(student: Student, case: Case) -> None:
 
 @cases("moe_normed", "moe_plain")
 def test_moe_parity(student: Student, case: Case) -> None:
-    """The block equals that of Hugging Face, with norm_topk_prob and without: no residual is added.
+    """Hugging Face's numbers, with norm_topk_prob or not, no residual added; they train the gate.
 
-    这一层与 Hugging Face 一致，norm_topk_prob 为 True 或 False；这里不加残差。
+    数值与 Hugging Face 一致，norm_topk_prob 为 True 或 False，不加残差；输出也能训练 gate。
     """
-    y, _ = expect_items(block_of(student, case)(case["x"]), 2, case)
+    block, x = block_of(student, case), case["x"]
+    y, _ = expect_items(block(x), 2, case)
     expect_close(y, case["y"], case)
+    slope = student.call(GRADIENT, block, "gate.weight", x, item=0)
+    expect_close(slope, case["slope"], case, SLOPE_OF_OUTPUT)
 
 
 @cases("moe_plain")

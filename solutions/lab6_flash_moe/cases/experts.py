@@ -162,8 +162,12 @@ def _block(draw: Draw, en: str, zh: str, *, norm: bool, **options: Any) -> Draft
     lead = 0.15 if dtype is torch.bfloat16 else 0.02
     x = routed(draw, weights["gate.weight"], top_k, batch * tokens, lead=lead)
     x = x.view(batch, tokens, hidden)
-    y, logits = oracle_moe.sparse_moe(weights, x, top_k, norm=norm)
-    tensors = {"x": x, "y": y, "logits": logits}
+    gate = weights["gate.weight"].double().requires_grad_()
+    y, logits = oracle_moe.sparse_moe(weights | {"gate.weight": gate}, x, top_k, norm=norm)
+    (slope,) = torch.autograd.grad(y.sum(), [gate])
+    tensors = {"x": x, "y": y.detach(), "logits": logits.detach()}
+    if dtype is torch.float32:
+        tensors["slope"] = slope
     tensors |= {f"w.{name}": weight for name, weight in weights.items()}
     return draft(about, tensors, size=[hidden, inner, experts, top_k], norm=norm, **options)
 
