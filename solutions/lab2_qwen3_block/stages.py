@@ -29,9 +29,9 @@ def attention(values: Mapping[str, Any], weights: dict[str, Tensor], x: Tensor) 
     q, k, v = (t.view(batch, seq, -1, size).transpose(1, 2) for t in (q, k, v))
     q = oracle.rms_norm(q, weights["q_norm.weight"], eps)  # [B, heads, T, head_dim]
     k = oracle.rms_norm(k, weights["k_norm.weight"], eps)
-    name = Text("q, split into heads and normed", "拆分成头并归一化的 q")
+    name = Text("the normed heads of q", "归一化后 q 的各个头")
     yield Step("q_normed", name, ("q",), q)
-    name = Text("k, split into heads and normed", "拆分成头并归一化的 k")
+    name = Text("the normed heads of k", "归一化后 k 的各个头")
     yield Step("k_normed", name, ("k",), k)
 
     tables = oracle.rope_tables(torch.arange(seq), size, config.rope_theta)

@@ -322,3 +322,17 @@ def behaves_small_table(student: Student, case: Case) -> bool:
     table = student.new("builtins.getattr", student.new("tokens.Embedding", 400, 25), "weight")
     spread = answers(student, lambda: student.call("torch.std", table))
     return any(isinstance(one, Tensor) and 0 < float(one.array) < 0.9 for one in spread)
+
+
+@behaviour("padding_of_0_taken_for_none", "lab1.embedding")
+@cases("embedding_padding")
+def behaves_zero_padding(student: Student, case: Case) -> bool:
+    """Row 1 of a new table is zeros where padding_idx is 1; no row is where it is 0."""
+
+    def counts(padding: int) -> Result:
+        table = student.new("tokens.Embedding", 3, 4, padding_idx=padding)
+        weight = student.new("builtins.getattr", table, "weight")
+        return student.call("torch.count_nonzero", weight, 1)
+
+    found = answers(student, lambda: counts(1), lambda: counts(0))
+    return [one.array.tolist() for one in found if isinstance(one, Tensor)] == [[4, 0, 4], [4] * 3]

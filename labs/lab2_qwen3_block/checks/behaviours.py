@@ -28,8 +28,11 @@ from labs.lab2_qwen3_block.checks.experiments import (
     COUNT,
     WHY,
     attends,
+    has_one_softmax,
     loads,
     loads_heads,
+    norm_is_upside_down,
+    repeats_numbers,
     square_counts,
     tells,
     turned_by_heads,
@@ -245,28 +248,27 @@ def behaves_deaf_to_masks(student: Student, case: Case) -> bool:
 @cases("attention_core")
 def behaves_norm_upside_down(student: Student, case: Case) -> bool:
     """Twice the projection is like four times the weight of the norm, and not like twice it."""
+    return norm_is_upside_down(student, case)
 
-    def differs(name: str, by: float) -> bool:
-        array = case.weights[name].array * np.float32(by)
-        changed = {name.replace(".", "__"): Tensor.of(array)}
-        other = attention_of(student, case, **changed)(case["x"])
 
-        def same() -> None:
-            larger = attention_of(student, case, q_proj__weight=twice)(case["x"])
-            expect_same(other, larger, case, WHY)
+@behaviour("softmax_over_whole_head", ATTENTION)
+@cases("attention_uniform")
+def behaves_one_softmax(student: Student, case: Case) -> bool:
+    """Of equal scores, the weights of all queries together sum to one."""
+    return has_one_softmax(student, case)
 
-        return not works(student, same)
 
-    twice = Tensor.of(case.weights["q_proj.weight"].array * np.float32(2))
-    return differs("q_norm.weight", 2) and not differs("q_norm.weight", 4)
+@behaviour("single_numbers_repeated", "lab2.repeat_kv")
+@cases("repeating")
+def behaves_repeated_numbers(student: Student, case: Case) -> bool:
+    """Each number comes several times in a row."""
+    return repeats_numbers(student, case)
 
 
 @behaviour("table_on_wrong_axis", ATTENTION)
 @cases("attention_core")
 def behaves_turned_by_heads(student: Student, case: Case) -> bool:
-    """Tokens that change places take their answers with them, although positions matter, or
-    only as many tokens as heads are served.
-    """
+    """Tokens change places with their answers, or only as many tokens as heads are served."""
     return turned_by_heads(student, case)
 
 
@@ -433,8 +435,7 @@ def behaves_keys_from_queries(student: Student, case: Case) -> bool:
 def behaves_guessed_width(student: Student, case: Case) -> bool:
     """Weights of a width that hidden_size tells fit, or of a rounded one."""
     hidden, width = case.config["hidden_size"], case.config["intermediate_size"]
-    third = 8 * hidden / 3
-    guesses = [2 * hidden, 3 * hidden, 4 * hidden, int(third), round(third), hidden]
+    guesses = [n * hidden for n in (2, 3, 4, 1)] + [8 * hidden // 3, round(8 * hidden / 3)]
     rounded = [
         -(-size // step) * step for step in (8, 32, 64, 128, 256) for size in (width, *guesses)
     ]

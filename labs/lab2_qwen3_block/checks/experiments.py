@@ -16,6 +16,7 @@ from autograder.checks.expect import (
     expect_tensor,
     works,
 )
+from autograder.checks.experiments import near
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Handle, Result, Student
@@ -90,6 +91,43 @@ def square_counts(case: Case) -> tuple[list[int], list[int]]:
         one.append(right + more)
         both.append(right + 2 * more)
     return one, both
+
+
+def norm_is_upside_down(student: Student, case: Case) -> bool:
+    """Whether attention multiplies by the rms in the place of dividing by it."""
+
+    def differs(name: str, by: float) -> bool:
+        array = case.weights[name].array * np.float32(by)
+        changed = {name.replace(".", "__"): Tensor.of(array)}
+        other = attention_of(student, case, **changed)(case["x"])
+
+        def same() -> None:
+            larger = attention_of(student, case, q_proj__weight=twice)(case["x"])
+            expect_same(other, larger, case, WHY)
+
+        return not works(student, same)
+
+    twice = Tensor.of(case.weights["q_proj.weight"].array * np.float32(2))
+    return differs("q_norm.weight", 2) and not differs("q_norm.weight", 4)
+
+
+def has_one_softmax(student: Student, case: Case) -> bool:
+    """Whether the weights of a whole head sum to one, and not those of each query."""
+    tokens = np.arange(1, case["x"].shape[1] + 1)
+    wanted = case["y"].array * (tokens / tokens.sum())[:, None]
+    found = answers(student, lambda: attention_of(student, case)(case["x"]))
+    return any(isinstance(one, Tensor) and near(one.array, wanted) for one in found)
+
+
+def repeats_numbers(student: Student, case: Case) -> bool:
+    """Whether ``repeat_kv`` repeats each number, in the shape that whole heads would have."""
+    x, times = case["x"].array, case["times"]
+    wanted = np.repeat(x, times).reshape(len(x), -1, *x.shape[2:])
+    found = answers(student, lambda: student.call("attention.repeat_kv", case["x"], times))
+    return times > 1 and any(
+        isinstance(one, Tensor) and one.shape == wanted.shape and near(one.array, wanted)
+        for one in found
+    )
 
 
 def turned_by_heads(student: Student, case: Case) -> bool:

@@ -40,8 +40,8 @@ def _mask(student: Student, case: Case, dtype: str = "float32") -> Result:
         没有填充时就是因果掩码：允许处为 0，对角线上方为最小的有限数。
 
     test_mask_left: masks_left
-        Padding on the left is hidden; padding as a query sees itself and nothing else.
-        左侧的填充被屏蔽；填充作为查询只能看到自己。
+        Padding on the left is hidden; as a query it has only itself to see.
+        左侧的填充被屏蔽；它作为查询时，看得到的只有自己。
 
     test_mask_right: masks_right
         Padding on the right is hidden, too.
