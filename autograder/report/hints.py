@@ -22,8 +22,9 @@ from autograder.report import escape
 from autograder.report.next_step import command_of, number_of
 from autograder.report.remedies import (
     OF_THE_FILE,
+    are_wrong_numbers,
     is_no_mathematics,
-    is_of_python,
+    is_specific,
     key_of,
     remedies,
 )
@@ -224,18 +225,20 @@ def shown(
 def _recipes(lab: Lab, row: ScoreRow, language: str) -> list[list[str]]:
     """What to do about a failure of this kind, and how to go about the exercise as a whole.
 
-    The latter alone where numbers are wrong, and not where it is no mathematics: a syntax error.
+    The latter first where numbers are wrong, and not where it is no mathematics: a syntax error.
     """
     _, result = row.missed[0]
     key = "hint" if row.kind == "not_started" else "recipe"
     whole = [wording(key, language, hint=_words(row.exercise.hint, language))]
-    if not (is_no_mathematics(result) or is_of_python(result)):
-        return [whole]
     debug = command_of(number_of(lab), "debug", row.name)
     first, *more = (
         [wording("hint", language, hint=one)] for one in remedies(result, language, debug)
     )
-    return [first, *more] if is_no_mathematics(result) else [first, whole, *more]
+    if is_no_mathematics(result):
+        return [first, *more]
+    if is_specific(result):
+        return [first, whole, *more]
+    return [whole, first] if are_wrong_numbers(result) else [whole]
 
 
 def _words(text: Text, language: str) -> str:

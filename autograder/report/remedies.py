@@ -36,6 +36,11 @@ _KINDS = tuple(
         ("ended", r"(?:crashed|exit|file_lost|worker_lost|rank_crashed)"),
         ("import", r"(?:import|not_importable|nothing_given)"),
         ("raised", r"exception"),
+        ("shape", r"shape"),
+        ("dtype", r"dtype"),
+        ("written", r"input_changed"),
+        ("infinite", r"not_finite"),
+        ("numbers", r"(?:mismatch|value|moved|sees|chosen)"),
     )
 )
 _SEVERAL = re.compile(r"an? (?:tuple|list)\b")
@@ -57,10 +62,17 @@ def is_no_mathematics(result: CheckResult) -> bool:
     )
 
 
-def is_of_python(result: CheckResult) -> bool:
-    """Return whether Python, or torch, has said what is wrong, and where."""
+def is_specific(result: CheckResult) -> bool:
+    """Return whether its remedy says more than the exercise's own hint, which comes after it."""
     key = key_of(result)
-    return key in ("exception", "exception_alone") or key.startswith("weights")
+    kinds = ("shape", "dtype", "written", "infinite")
+    is_of_python = key in ("exception", "exception_alone") or key.startswith("weights")
+    return is_of_python or _kind(result) in kinds
+
+
+def are_wrong_numbers(result: CheckResult) -> bool:
+    """Return whether its remedy, to follow one number, may come after the exercise's own hint."""
+    return _kind(result) == "numbers"
 
 
 def remedies(result: CheckResult, language: str, debug: str) -> list[str]:
