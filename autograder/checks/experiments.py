@@ -17,6 +17,7 @@ from autograder.checks.expect import (
     holds,
     works,
 )
+from autograder.sandbox.links import StudentError
 
 Array = NDArray[np.float64]
 
@@ -29,6 +30,18 @@ def is_right(student: Student, case: Case, call: Callable[[], Result], name: str
 def is_beside(student: Student, case: Case, call: Callable[[], Result], name: str = "y") -> bool:
     """Whether a call gives several items, and the case's ``name`` is one of them."""
     return holds(student, call, lambda item: expect_close(item, case[name], case))
+
+
+def refuses(student: Student, call: Callable[[], Result]) -> bool:
+    """Whether a call raises as None does in a tensor's place, or on purpose.
+
+    An index or shapes that do not fit are another mistake, wherever it stands.
+    """
+    try:
+        _ = call().value
+    except StudentError as error:
+        return error.type not in ("IndexError", "RuntimeError")
+    return False
 
 
 def causal_mask(case: Case) -> Tensor:

@@ -67,11 +67,11 @@ def _other_host(subject: Subject, host: Host) -> list[str]:
     known, sources = listed(), host.mistakes
     records = subject.grade(sources)
     true = {name: {known[name].class_name} for name in sources}
-    seen = [name for name in sources if hits(records[name], true[name])]
+    seen = [n for n in sources if hits(records[n], true[n]) or subject.told(records[n])]
     wrong = list(wrongly_named(true, records))
     print(
-        f"  in the host {host.name}: mistakes {len(sources)}, named {share(seen, len(sources))}, "
-        f"wrong names {len(wrong)}; not named: "
+        f"  in the host {host.name}: mistakes {len(sources)}, "
+        f"named or told {share(seen, len(sources))}, wrong names {len(wrong)}; not named: "
         f"{', '.join(sorted(sources.keys() - set(seen))) or 'none'}",
         flush=True,
     )

@@ -17,7 +17,7 @@ from autograder.checks.expect import (
     expect_same,
     works,
 )
-from autograder.checks.experiments import is_right, near, normal
+from autograder.checks.experiments import is_right, near, normal, refuses
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
@@ -63,7 +63,7 @@ def behaves_magnitude_subtracted(student: Student, case: Case) -> bool:
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A mask that is given is served; None raises."""
     served = is_right(student, case, lambda: _attend(student, case, case["mask"]))
-    return served and not answers(student, lambda: _attend(student, case))
+    return served and refuses(student, lambda: _attend(student, case))
 
 
 @behaviour("mask_required", MULTI_HEAD)
@@ -75,7 +75,7 @@ def behaves_needed_mask_of_heads(student: Student, case: Case) -> bool:
     served = is_right(student, case, lambda: _heads(student, case, case["mask"]))
     return (
         served
-        and not answers(student, lambda: _heads(student, case))
+        and refuses(student, lambda: _heads(student, case))
         and (None not in answers(student, plain))
     )
 

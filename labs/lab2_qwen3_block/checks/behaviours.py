@@ -18,7 +18,7 @@ from autograder.checks.expect import (
     expect_shape,
     works,
 )
-from autograder.checks.experiments import causal_mask, near, normal
+from autograder.checks.experiments import causal_mask, near, normal, refuses
 from autograder.reference.cases import Case
 from autograder.reference.compare import Limit
 from autograder.sandbox.student import Student
@@ -135,7 +135,7 @@ def behaves_deaf_to_positions(student: Student, case: Case) -> bool:
 @cases("attention_core")
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A causal mask that is given is served; None raises."""
-    return attends(student, case, causal_mask(case)) and not works(
+    return attends(student, case, causal_mask(case)) and refuses(
         student, lambda: attention_of(student, case)(case["x"])
     )
 

@@ -16,7 +16,7 @@ from autograder.checks.expect import (
     expect_shape,
     works,
 )
-from autograder.checks.experiments import causal_mask, is_right, near
+from autograder.checks.experiments import causal_mask, is_right, near, refuses
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
@@ -143,7 +143,7 @@ def behaves_single_row_of_attention(student: Student, case: Case) -> bool:
 def behaves_needed_mask(student: Student, case: Case) -> bool:
     """A causal mask that is given is served; None raises."""
     served = is_right(student, case, lambda: attend(student, case, None, causal_mask(case)))
-    return served and not answers(student, lambda: attend(student, case))
+    return served and refuses(student, lambda: attend(student, case))
 
 
 @behaviour("cache_required", ATTENTION)

@@ -17,7 +17,7 @@ from autograder.checks.expect import (
     expect_shape,
     works,
 )
-from autograder.checks.experiments import is_right
+from autograder.checks.experiments import is_right, refuses
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Dtype, Folder, Handle, Named, Result, Student
@@ -53,7 +53,7 @@ def needs_mask(student: Student, case: Case, exercise: str) -> bool:
     served = is_right(
         student, case, lambda: model_answer(student, case, exercise, attention_mask=ones)
     )
-    return served and not answers(student, lambda: model_answer(student, case, exercise))
+    return served and refuses(student, lambda: model_answer(student, case, exercise))
 
 
 def needs_cache(student: Student, case: Case, exercise: str) -> bool:
