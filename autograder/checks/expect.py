@@ -7,6 +7,7 @@ sentence with numbers, case and place, and no traceback of ours.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -339,7 +340,7 @@ def expect_close(
         key = f"mismatch_{word}" if word else key
         raise _fail(
             key if place else "mismatch_number", case, what, factor=factor,
-            error=gap.tensor, limit=limit.tensor, place=str(list(place)),
+            error=gap.tensor, limit=limit.tensor, place=_place(place, whole.shape, part),
             got=float(got[place]) + 0.0, want=float(reference[place]),
             count=int((got != reference).sum()),
         )  # fmt: skip
@@ -347,8 +348,21 @@ def expect_close(
         first = (*gap.token_place, 0) if reference.ndim else ()
         raise _fail(
             "mismatch_token", case, what, error=gap.token, limit=limit.token,
-            place=str(list(gap.token_place)), got=float(got[first]), want=float(reference[first]),
+            place=_place(first, whole.shape, part, of=-1),
+            got=float(got[first]), want=float(reference[first]),
         )  # fmt: skip
+
+
+def _place(
+    place: Sequence[int], shape: Sequence[int], part: tuple[Any, ...], of: int | None = None
+) -> str:
+    """Where a place of ``part`` is in an array of ``shape``, as a student would index it.
+
+    ``of=-1`` leaves the last axis out.
+    """
+    numbers = np.arange(math.prod(shape)).reshape(shape)[part]
+    found = np.unravel_index(int(numbers[tuple(place)]), shape)
+    return str([int(index) for index in found[:of]])
 
 
 def _part(values: NDArray[Any], part: tuple[Any, ...], case: Case, what: Text) -> NDArray[Any]:

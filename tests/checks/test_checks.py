@@ -25,7 +25,7 @@ from autograder.checks.expect import (
 from autograder.course.messages import render
 from autograder.course.records import Text
 from autograder.reference.cases import Case
-from autograder.reference.compare import LIMITS, difference
+from autograder.reference.compare import LIMITS, Limit, difference
 from autograder.sandbox.links import StudentError
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.student import Result, Student
@@ -183,6 +183,30 @@ def test_a_value_without_the_part_that_is_compared_has_the_wrong_shape(
     expect: Callable[..., None], array: Any
 ) -> None:
     assert failure(expect, array, array, part=EARLY) == "check.shape"
+
+
+@pytest.mark.parametrize(
+    ("part", "place"),
+    [
+        ((slice(None), -1), [1, 2, 3]),
+        ((slice(None), slice(1, None), slice(2, None)), [1, 2, 3]),
+        ((np.array([1]),), [1, 2, 3]),
+        ((1, 2), [1, 2, 3]),
+    ],
+    ids=["the last", "slices", "some rows", "one row"],
+)
+def test_a_place_is_that_of_the_whole_value(part: Any, place: list[int]) -> None:
+    """A student looks for it in what the code returns, not in the part that is compared."""
+    wrong = np.random.default_rng(6).standard_normal((2, 3, 4))
+    right = wrong.copy()
+    wrong[tuple(place)] += 9
+    with pytest.raises(CheckFailed) as failed:
+        expect_close(Tensor.of(wrong), Tensor.of(right), CASE, part=part)
+    assert failed.value.message.values["place"] == str(place)
+    wide = Limit(1e9, 1e-3)
+    with pytest.raises(CheckFailed) as failed:
+        expect_close(Tensor.of(wrong), Tensor.of(right), CASE, part=part, limit=wide)
+    assert failed.value.message.values["place"] == str(place[:-1])
 
 
 class Raising(Result):

@@ -76,7 +76,7 @@ def _other_host(subject: Subject, host: Host) -> list[str]:
         flush=True,
     )
     faults = [f"in the host {host.name}, {name}: named {one}" for name, one in wrong]
-    few = [f"in the host {host.name} fewer than 95 %"] if len(seen) < 0.95 * len(true) else []
+    few = [f"in the host {host.name} fewer than 97 %"] if len(seen) < 0.97 * len(true) else []
     return faults + few
 
 
@@ -94,8 +94,8 @@ def _combined(subject: Subject) -> list[str]:
             flush=True,
         )
         faults += [f"{word}: wrong name {one}" for one in judged.wrong]
-        if size == 2 and len(judged.hit) < 0.9 * there:
-            faults.append(f"of {word} fewer than 90 % are named")
+        if size == 2 and len(judged.hit) < 0.95 * there:
+            faults.append(f"of {word} fewer than 95 % are named")
     return faults
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import pytest
 
 from autograder.authoring.recording import Recording
@@ -15,7 +17,7 @@ EVERY = 2  # one combination in so many, others at every commit; all by `make mu
 
 
 def in_other_hosts(turn: int, every: int) -> None:
-    """All lose points in a right family, at least 95 % are named, and none wrongly."""
+    """All lose points in a right family, at least 97 % are named, and none wrongly."""
     known = listed()
     sources = {
         f"{host.name} {name}": host.mistakes[name]
@@ -28,7 +30,7 @@ def in_other_hosts(turn: int, every: int) -> None:
         assert lost & set(entry.families), f"{name}: lost {lost}"
     true = {name: {entry.class_name} for name, entry in entries.items()}
     assert list(wrongly_named(true, records)) == []
-    assert len(unnamed(true, records)) <= 0.05 * len(sources), unnamed(true, records)
+    assert len(unnamed(true, records)) <= ceil(0.03 * len(sources)), unnamed(true, records)
 
 
 def test_a_slice_of_the_mistakes_is_named_in_other_hosts() -> None:
@@ -48,7 +50,7 @@ def combined(subject: Subject, size: int, count: int, every: int = EVERY) -> Jud
 def expect_pairs(judged: Judged) -> None:
     there = judged.count - len(judged.right)
     assert judged.wrong == ()
-    assert len(judged.hit) >= 0.9 * there, judged.missed
+    assert len(judged.hit) >= 0.95 * there, judged.missed
 
 
 def test_a_few_pairs_of_mistakes_are_named() -> None:

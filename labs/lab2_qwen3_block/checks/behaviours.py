@@ -28,12 +28,17 @@ from labs.lab2_qwen3_block.checks.experiments import (
     COUNT,
     WHY,
     attends,
+    counts_guessed_heads,
+    guesses_width,
     has_one_softmax,
-    loads,
+    has_whole_exponents,
+    is_turned_back,
     loads_heads,
     norm_is_upside_down,
     repeats_numbers,
     square_counts,
+    tables_of,
+    takes_tables,
     tells,
     turned_by_heads,
 )
@@ -59,13 +64,17 @@ def behaves_guessed_head_dim(student: Student, case: Case) -> bool:
 @behaviour("head_dim_from_hidden", TABLES)
 @cases("attention_core")
 def behaves_guessed_table_width(student: Student, case: Case) -> bool:
-    """With 32 = hidden // heads, and head_dim 16, tables are 32 wide."""
+    """With 32 = hidden // heads, and head_dim 16, tables are 32 wide, or begin like such ones."""
     settings = {**case.config, "hidden_size": 32 * case.config["num_attention_heads"]}
     tables = student.new("attention.RotaryEmbedding", config(settings))
-    value = tables(Tensor.of(np.arange(5))).value
-    return isinstance(value, (tuple, list)) and all(
-        isinstance(table, Tensor) and table.shape[-1:] == (32,) for table in value
-    )
+    angles = np.arange(5)[:, None] / case.config["rope_theta"] ** (np.arange(16) / 16)
+    for value in answers(student, lambda: tables(Tensor.of(np.arange(5)))):
+        for table in value if isinstance(value, (tuple, list)) else ():
+            found = table.array if isinstance(table, Tensor) else np.zeros(0)
+            if found.shape[-1:] == (32,):
+                return True
+            return near(found, np.cos(np.tile(angles[:, :8], 2)))
+    return False
 
 
 @behaviour("theta_fixed", TABLES)
@@ -79,10 +88,11 @@ def behaves_fixed_theta(student: Student, case: Case) -> bool:
 
     one, other = tables(rope_theta=20_000.0), tables(rope_theta=3_000_000.0)
     shape = (5, case.config["head_dim"])
-    return isinstance(one, (tuple, list)) and (
+    same = isinstance(one, (tuple, list)) and (
         all(isinstance(table, Tensor) and table.shape[-2:] == shape for table in one)
         and bool(one == other)
     )
+    return same and not has_whole_exponents(student, case)  # to the power of 0, all bases are 1
 
 
 @behaviour("positions_one_dimensional_only", ATTENTION)
@@ -285,6 +295,13 @@ def behaves_fixed_eps(student: Student, case: Case) -> bool:
     return attends(student, case) and works(student, same)
 
 
+@behaviour("table_in_state_dict", ATTENTION)
+@cases("attention_core")
+def behaves_keeping_tables(student: Student, case: Case) -> bool:
+    """The weights fit with one more that has the shape of a table."""
+    return takes_tables(student, case)
+
+
 @behaviour("rotate_half_in_place", "lab2.rotate_half")
 @cases("rotate_half")
 def behaves_overwritten_input(student: Student, case: Case) -> bool:
@@ -329,26 +346,31 @@ def behaves_turned_across(student: Student, case: Case) -> bool:
 @cases("attention_core")
 def behaves_counting_on(student: Student, case: Case) -> bool:
     """Gaps between positions change nothing, another first position does."""
-
-    def tables(*positions: int) -> Any:
-        made = student.new("attention.RotaryEmbedding", config(case.config))
-        return made(Tensor.of(np.array(positions))).value
-
-    one, gaps, later = tables(3, 4, 5), tables(3, 7, 12), tables(5, 6, 7)
+    one, gaps, later = (tables_of(student, case, *p) for p in ((3, 4, 5), (3, 7, 12), (5, 6, 7)))
     return isinstance(one, (tuple, list)) and bool(one == gaps) and bool(one != later)
+
+
+@behaviour("positions_moved_to_zero", TABLES)
+@cases("attention_core")
+def behaves_counting_from_zero(student: Student, case: Case) -> bool:
+    """Another first position changes nothing, gaps do."""
+    one, gaps, later = (tables_of(student, case, *p) for p in ((3, 4, 5), (3, 7, 12), (5, 6, 7)))
+    return isinstance(one, (tuple, list)) and bool(one != gaps) and bool(one == later)
+
+
+@behaviour("exponents_are_whole_numbers", TABLES)
+@cases("attention_core")
+def behaves_of_few_frequencies(student: Student, case: Case) -> bool:
+    """All pairs but the first turn alike, as if their exponents were 0 or 1."""
+    return has_whole_exponents(student, case)
 
 
 @behaviour("position_ids_ignored", TABLES)
 @cases("attention_core")
 def behaves_deaf_tables(student: Student, case: Case) -> bool:
     """The tables are the same whatever the positions are, though their rows differ."""
-
-    def tables(positions: Any) -> Any:
-        # New modules: one that keeps the tables of its first call does not ignore positions.
-        made = student.new("attention.RotaryEmbedding", config(case.config))
-        return made(Tensor.of(positions)).value
-
-    one, other = tables(np.arange(5)), tables(np.arange(5) * 3 + 2)
+    # Of new modules: one that keeps the tables of its first call does not ignore positions.
+    one, other = (tables_of(student, case, *p) for p in (range(5), range(2, 17, 3)))
     if not isinstance(one, (tuple, list)) or one != other:
         return False
     rows = [
@@ -361,21 +383,7 @@ def behaves_deaf_tables(student: Student, case: Case) -> bool:
 @cases("rotation")
 def behaves_turned_back(student: Student, case: Case) -> bool:
     """With cos and sin in each other's place, or the sines of minus the angles, it is right."""
-    q, k, cos, sin = (case[name] for name in ("q", "k", "cos", "sin"))
-
-    def right(*tables: Tensor) -> bool:
-        def close() -> None:
-            result = student.call("attention.apply_rotary_pos_emb", q, k, *tables)
-            for got, x in zip(expect_items(result, 2, case), (q, k), strict=True):
-                first, second = np.split(x.array, 2, axis=-1)
-                turned = np.concatenate((-second, first), axis=-1)
-                wanted = x.array * cos.array + turned * sin.array
-                expect_close(got, Tensor.of(wanted.astype(np.float32)), case)
-
-        return works(student, close)
-
-    back = Tensor.of(-sin.array)
-    return not right(cos, sin) and (right(sin, cos) or right(cos, back))
+    return is_turned_back(student, case)
 
 
 @behaviour("rotated_half_used_again", "lab2.apply_rotary")
@@ -434,19 +442,7 @@ def behaves_keys_from_queries(student: Student, case: Case) -> bool:
 @cases("mlp_core")
 def behaves_guessed_width(student: Student, case: Case) -> bool:
     """Weights of a width that hidden_size tells fit, or of a rounded one."""
-    hidden, width = case.config["hidden_size"], case.config["intermediate_size"]
-    guesses = [n * hidden for n in (2, 3, 4, 1)] + [8 * hidden // 3, round(8 * hidden / 3)]
-    rounded = [
-        -(-size // step) * step for step in (8, 32, 64, 128, 256) for size in (width, *guesses)
-    ]
-    return any(
-        loads(
-            student, "mlp.Qwen3MLP", case.config,
-            gate_proj=(guess, hidden), up_proj=(guess, hidden), down_proj=(hidden, guess),
-        )
-        for guess in dict.fromkeys((*guesses, *rounded))
-        if guess != width
-    )  # fmt: skip
+    return guesses_width(student, case)
 
 
 @behaviour("three_axes_only", MLP)
@@ -492,9 +488,4 @@ def behaves_square_bytes(student: Student, case: Case) -> bool:
 @cases("published")
 def behaves_guessed_cache(student: Student, case: Case) -> bool:
     """The cache of every model is that of heads of hidden_size // heads."""
-    wanted = []
-    for model in case["models"]:
-        c, right = model["config"], model["cache"]["float32"]
-        wanted.append(right // c["head_dim"] * (c["hidden_size"] // c["num_attention_heads"]))
-    given = case["models"][0]["tokens"], case["models"][0]["batch"], "float32"
-    return tells(student, case, "mlp.kv_cache_bytes", wanted, *given)
+    return counts_guessed_heads(student, case)

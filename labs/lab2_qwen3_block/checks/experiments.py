@@ -12,6 +12,7 @@ from autograder.checks.expect import (
     answers,
     config,
     expect_close,
+    expect_items,
     expect_same,
     expect_tensor,
     works,
@@ -19,6 +20,7 @@ from autograder.checks.expect import (
 from autograder.checks.experiments import near
 from autograder.course.records import Text
 from autograder.reference.cases import Case
+from autograder.sandbox.links import StudentError
 from autograder.sandbox.student import Handle, Result, Student
 from autograder.wire.messages import Tensor
 from labs.lab2_qwen3_block.checks.attention_calls import attention_of
@@ -93,6 +95,69 @@ def square_counts(case: Case) -> tuple[list[int], list[int]]:
     return one, both
 
 
+def tables_of(student: Student, case: Case, *positions: int) -> Any:
+    """What a new module gives for these positions."""
+    tables = student.new("attention.RotaryEmbedding", config(case.config))
+    return tables(Tensor.of(np.array(positions))).value
+
+
+def has_whole_exponents(student: Student, case: Case) -> bool:
+    """Whether the tables are those of exponents 0, or of 0 once and then -1."""
+    far, width, theta = 1_000, case.config["head_dim"], case.config["rope_theta"]
+    value = tables_of(student, case, far)
+    cos = value[0] if isinstance(value, (tuple, list)) and value else None
+    later = np.arange(width // 2) > 0
+    rows = (np.cos(far * theta ** (later * e)) for e in (0.0, -1.0))
+    return isinstance(cos, Tensor) and near(cos.array, *(np.tile(row, 2)[None] for row in rows))
+
+
+def guesses_width(student: Student, case: Case) -> bool:
+    """Whether the MLP takes weights of a width that only hidden_size tells, or a rounded one."""
+    hidden, width = case.config["hidden_size"], case.config["intermediate_size"]
+    guesses = [n * hidden for n in (2, 3, 4, 1)] + [8 * hidden // 3, round(8 * hidden / 3)]
+    rounded = [
+        -(-size // step) * step for step in (8, 32, 64, 128, 256) for size in (width, *guesses)
+    ]
+    return any(
+        loads(
+            student, "mlp.Qwen3MLP", case.config,
+            gate_proj=(guess, hidden), up_proj=(guess, hidden), down_proj=(hidden, guess),
+        )
+        for guess in dict.fromkeys((*guesses, *rounded))
+        if guess != width
+    )  # fmt: skip
+
+
+def counts_guessed_heads(student: Student, case: Case) -> bool:
+    """Whether the cache of each model is told as that of heads of hidden_size // heads."""
+    wanted = []
+    for model in case["models"]:
+        c, right = model["config"], model["cache"]["float32"]
+        wanted.append(right // c["head_dim"] * (c["hidden_size"] // c["num_attention_heads"]))
+    given = case["models"][0]["tokens"], case["models"][0]["batch"], "float32"
+    return tells(student, case, "mlp.kv_cache_bytes", wanted, *given)
+
+
+def takes_tables(student: Student, case: Case) -> bool:
+    """Whether all that attention wants besides its weights has the shape of RoPE's tables."""
+    try:
+        _ = attention_of(student, case)(case["x"]).value
+    except StudentError as error:
+        extra = () if error.lacking else error.extra
+    else:
+        return False
+    width, longest = case.config["head_dim"], case.config.get("max_position_embeddings", 40_960)
+    half = width // 2
+    shapes = (half,), (1, half), (longest, half), (longest, width)
+
+    def fits(shape: tuple[int, ...]) -> bool:
+        table = Tensor.of(np.zeros(shape, np.float32))
+        more = {name.replace(".", "__"): table for name in extra}
+        return works(student, lambda: attention_of(student, case, **more)(case["x"]))
+
+    return bool(extra) and any(map(fits, shapes))
+
+
 def norm_is_upside_down(student: Student, case: Case) -> bool:
     """Whether attention multiplies by the rms in the place of dividing by it."""
 
@@ -117,6 +182,25 @@ def has_one_softmax(student: Student, case: Case) -> bool:
     wanted = case["y"].array * (tokens / tokens.sum())[:, None]
     found = answers(student, lambda: attention_of(student, case)(case["x"]))
     return any(isinstance(one, Tensor) and near(one.array, wanted) for one in found)
+
+
+def is_turned_back(student: Student, case: Case) -> bool:
+    """Whether the rotation is right where cos and sin, or the sign of sin, are exchanged."""
+    q, k, cos, sin = (case[name] for name in ("q", "k", "cos", "sin"))
+
+    def right(*tables: Tensor) -> bool:
+        def close() -> None:
+            result = student.call("attention.apply_rotary_pos_emb", q, k, *tables)
+            for got, x in zip(expect_items(result, 2, case), (q, k), strict=True):
+                first, second = np.split(x.array, 2, axis=-1)
+                turned = np.concatenate((-second, first), axis=-1)
+                wanted = x.array * cos.array + turned * sin.array
+                expect_close(got, Tensor.of(wanted.astype(np.float32)), case)
+
+        return works(student, close)
+
+    back = Tensor.of(-sin.array)
+    return not right(cos, sin) and (right(sin, cos) or right(cos, back))
 
 
 def repeats_numbers(student: Student, case: Case) -> bool:

@@ -86,11 +86,11 @@ def test_mlp_up_is_linear(student: Student, case: Case) -> None:
     tripled = _mlp(student, case, up_proj__weight=Tensor.of(weight * -3))(case["x"])
     plain = _mlp(student, case)(case["x"])
     whole = expect_shape(plain, case["y"].shape, case)
-    why = Text(
-        "it has to be -3 times the output; the activation belongs to gate_proj.",
-        "它应为原输出的 -3 倍；激活函数属于 gate_proj。",
+    why = Text("an activation belongs to gate_proj alone.", "激活函数只属于 gate_proj。")
+    what = Text(
+        "the output with up_proj times -3, beside -3 times the output",
+        "up_proj 乘以 -3 后的输出，与原输出的 -3 倍",
     )
-    what = Text("the output with up_proj times -3", "up_proj 乘以 -3 后的输出")
     # As float64: integers that a student returns may have no room for the product.
     expect_same(tripled, Tensor.of(whole.array.astype(np.float64) * -3), case, why, what)
 

@@ -42,13 +42,14 @@ def _model(name: str, config: Qwen3Config, tokens: int, batch: int) -> dict[str,
 
 @recipe(hidden=0)
 def published(draw: Draw) -> Draft:
+    """Caches of more tokens than ``max_position_embeddings``, all of which count."""
     models = []
     for name, (hidden, layers, heads, kv_heads, intermediate, tied) in PUBLISHED.items():
         config = config_of(
             hidden, heads, kv_heads, 128, vocab_size=151_936, num_hidden_layers=layers,
             intermediate_size=intermediate, tie_word_embeddings=tied,
         )  # fmt: skip
-        models.append(_model(name, config, tokens=4096, batch=3))
+        models.append(_model(name, config, tokens=65_536, batch=3))
     return draft(Text("the published dense models", "已发布的稠密模型"), models=models)
 
 

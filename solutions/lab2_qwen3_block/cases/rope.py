@@ -31,7 +31,7 @@ def _tables(
         f"head_dim {head_dim}, theta {theta:g}, positions {low} to {high}",
         f"head_dim {head_dim}，theta {theta:g}，位置 {low} 到 {high}",
     )
-    config = asdict(config_of(40, 6, 2, head_dim, rope_theta=theta))
+    config = asdict(config_of(70, 6, 2, head_dim, rope_theta=theta))
     return draft(about, {"positions": positions, "cos": cos, "sin": sin}, config, **values)
 
 
