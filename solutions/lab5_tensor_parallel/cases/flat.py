@@ -38,6 +38,7 @@ def _drafted(
     *,
     zero_keys: bool = False,
     same_values: bool = False,
+    turned_away: bool = False,
     scale: float = 1.0,
     dtype: torch.dtype = torch.float32,
 ) -> Draft:
@@ -48,8 +49,11 @@ def _drafted(
     v = draw.normal(tokens, kv_heads, head_dim)
     k = torch.zeros_like(k) if zero_keys else k
     v = v[:, :1].expand_as(v).contiguous() if same_values else v
-    q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     cu = flat(lengths)["cu"]
+    if turned_away:
+        first = cu[:-1]
+        k[first] = -q[first].unflatten(1, (kv_heads, -1)).mean(2)
+    q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     tensors = {"q": q, "k": k, "v": v, "cu": cu}
     tensors["y"] = oracle_parallel.flat_attention(q, k, v, cu)
     name = str(dtype).removeprefix("torch.")
@@ -86,9 +90,12 @@ def flat_single_tokens(draw: Draw) -> Draft:
 
 @recipe()
 def flat_large(draw: Draw) -> Draft:
-    """Scores in the hundreds overflow a softmax without its maximum."""
+    """Scores in the hundreds overflow a softmax without its maximum.
+
+    What the first token of a sequence may see, itself, scores less than -100.
+    """
     en, zh = "large q and k: ", "q 与 k 很大："
-    return _drafted(draw, draw.pick(SIZES), en, zh, scale=9.0)
+    return _drafted(draw, draw.pick(SIZES), en, zh, turned_away=True, scale=9.0)
 
 
 @recipe()

@@ -115,10 +115,17 @@ def rotary_scaled(draw: Draw) -> Draft:
 
 @recipe()
 def rotary_far(draw: Draw) -> Draft:
-    """Positions beyond those of the training: float16 holds one in 32 of them."""
+    """Positions beyond those of the training: float16 holds one in 32 of them.
+
+    A file may say None for what it leaves to the reader.
+    """
     _, _, context, factor = draw.pick(_SIZES)
-    scaling = _scaling(context, factor)
-    return _rotation(draw, scaling, "positions above 41000: ", "位置超过 41000：", start=41001)
+    scaling = _scaling(context, factor, attention_factor=None)
+    en, zh = (
+        "positions above 41000, attention_factor None: ",
+        "位置超过 41000，attention_factor 为 None：",
+    )
+    return _rotation(draw, scaling, en, zh, start=41001)
 
 
 @recipe()

@@ -17,8 +17,8 @@ class RotaryEmbedding(nn.Module):
         self.register_buffer(
             "frequencies", yarn_frequencies(head_dim, theta, scaling), persistent=False
         )
-        default = 1.0 + 0.1 * math.log(scaling["factor"])
-        self.size = scaling.get("attention_factor", default)
+        own = scaling.get("attention_factor")
+        self.size = 1.0 + 0.1 * math.log(scaling["factor"]) if own is None else own
 
     def forward(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         angles = (positions.float().unsqueeze(1) * self.frequencies.float()).unsqueeze(1)
