@@ -14,6 +14,7 @@ from autograder.authoring import fingerprints, prove_cases, stubs
 from autograder.authoring.answers import catalogue_of
 from autograder.authoring.place import LabSources, read
 from autograder.authoring.stubs import Fate
+from autograder.checks.plan import collect
 from autograder.course import labfile, suggestions
 from autograder.course.labfile import Table
 from autograder.course.records import LANGUAGES, Text
@@ -225,11 +226,14 @@ def write_cases(place: LabSources) -> Fate:
 
 def banks(place: LabSources) -> Iterator[str]:
     """Write the banks of fingerprints, unless they were made of what is there now."""
-    singles = None
-    if not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place)):
+    singles, made_of = None, fingerprints.made_of_singles(place)
+    if not fingerprints.is_made_of(place.fingerprints, made_of, but_for_stages=True):
         singles = fingerprints.build(place)
-    elif (known := bank.load(place.fingerprints)).classes != catalogue_of(place).words:
-        singles = replace(known, classes=catalogue_of(place).words)  # other words only
+    else:
+        known, words = bank.load(place.fingerprints), catalogue_of(place).words
+        if (known.classes, known.made_of) != (words, made_of):  # other words or stages only
+            stages = fingerprints.of_lab(place, collect(place.folder))
+            singles = replace(known, classes=words, made_of=made_of, courses=stages)
     if singles:
         _write(place.fingerprints, bank.dump(singles))
     yield _line(place, place.fingerprints, Fate.WRITTEN if singles else Fate.UNCHANGED)

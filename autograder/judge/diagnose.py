@@ -276,9 +276,24 @@ def _known(
     for exercise in naming.exercises:
         course = known.bank.courses.get(exercise)
         if course is not None and course.check in failing[exercise]:
-            yield from stages_of(plan, course, transport)
+            several = len(naming.exercises) > 1  # which of them has these steps is not clear then
+            said = stages_of(plan, course, transport)
+            yield from (_of(plan.lab, exercise, one) for one in said) if several else said
         if naming.certainty not in (Certainty.NAMED, Certainty.SHOWN):
             yield from properties_of(plan, exercise, transport)
+
+
+_IN = {
+    "diagnosis.agrees": "diagnosis.agrees_in",
+    "diagnosis.differs_at_once": "diagnosis.differs_at_once_in",
+}
+
+
+def _of(lab: Lab, exercise: str, said: Message) -> Message:
+    """What is said of stages, and in which exercise."""
+    title = next(one.title for one in lab.exercises if one.id == exercise)
+    values = {**said.values, "exercise": {"en": title.en, "zh": title.zh}}
+    return Message(_IN[said.key], values)
 
 
 def failures(lab: Lab, results: Sequence[CheckResult]) -> dict[str, tuple[str, ...]]:

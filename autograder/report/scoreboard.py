@@ -32,7 +32,7 @@ _PRINTS = 8
 _FRAMES = 5
 _NAME = 17  # columns of an exercise's name
 _INDENT = 12 + _NAME  # of what stands beside it
-_STEPS = ("diagnosis.agrees", "diagnosis.differs_at_once")
+_STEPS = ("diagnosis.agrees", "diagnosis.differs")  # or with more behind it
 
 
 def scoreboard(
@@ -152,7 +152,7 @@ def _detail(row: ScoreRow, record: ClassRecord, room: int, language: str) -> lis
 def _steps(record: ClassRecord, row: ScoreRow, language: str) -> list[str]:
     """Up to which step the student's numbers are right, and which one differs first."""
     finding = finding_of(record, row)
-    known = [one for one in finding.known if one.key in _STEPS] if finding else []
+    known = [one for one in finding.known if one.key.startswith(_STEPS)] if finding else []
     said = [folded(sentence(one, language, line), columns() - 2) for one in known]
     return [f"  {text}" for texts in said for text in texts]
 

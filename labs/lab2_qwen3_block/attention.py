@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 528b82280b4c): fill in the TODOs.
+# Generated from the course's sources (stub a38e1f4e86d5): fill in the TODOs.
 """Lab 2, part 1: the attention of Qwen3.
 
 Fill in every TODO. Shapes are written as ``[batch, heads, seq, head_dim]``.
@@ -56,12 +56,12 @@ def apply_rotary_pos_emb(
 
     Args:
         q: ``[B, heads, T, head_dim]``.
-        k: ``[B, kv_heads, T, head_dim]``, in the dtype of ``q``.
+        k: ``[B, kv_heads, T, head_dim]``.
         cos: ``[T, head_dim]`` or ``[B, T, head_dim]``, float32.
         sin: like ``cos``.
 
     Returns:
-        The rotated ``(q, k)``, in the same dtype.
+        The rotated ``(q, k)``, in the dtypes of ``q`` and ``k``.
     """
     # TODO lab2.apply_rotary: Apply the rotation
     raise NotImplementedError("TODO lab2.apply_rotary: to be written")

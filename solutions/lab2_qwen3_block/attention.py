@@ -64,12 +64,12 @@ def apply_rotary_pos_emb(
 
     Args:
         q: ``[B, heads, T, head_dim]``.
-        k: ``[B, kv_heads, T, head_dim]``, in the dtype of ``q``.
+        k: ``[B, kv_heads, T, head_dim]``.
         cos: ``[T, head_dim]`` or ``[B, T, head_dim]``, float32.
         sin: like ``cos``.
 
     Returns:
-        The rotated ``(q, k)``, in the same dtype.
+        The rotated ``(q, k)``, in the dtypes of ``q`` and ``k``.
     """
     # BEGIN SOLUTION lab2.apply_rotary
     # One angle serves all heads of a token: [..., 1, T, head_dim] broadcasts over them.

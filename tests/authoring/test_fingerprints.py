@@ -81,6 +81,12 @@ def test_banks_are_built_proved_and_found_stale(
     assert [line.split()[0] for line in build.banks(place)] == ["written", "unchanged"]
     assert list(prove_lab.stale(place)) == []
 
+    # Nor do other stages: what mistakes answer stays what it was.
+    reworded(place.solution / "stages.py", '"""The stages of attention', '"""Attention')
+    assert any("not made of" in found for found in prove_lab.stale(place))
+    assert [line.split()[0] for line in build.banks(place)] == ["written", "unchanged"]
+    assert list(prove_lab.stale(place)) == []
+
     reworded(place.folder / "checks" / "test_mlp.py", "student.", "student .")
     assert not fingerprints.is_made_of(place.fingerprints, fingerprints.made_of_singles(place))
     assert any("not made of" in found for found in prove_lab.stale(place))

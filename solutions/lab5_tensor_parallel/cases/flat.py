@@ -52,7 +52,7 @@ def _drafted(
     cu = flat(lengths)["cu"]
     if turned_away:
         first = cu[:-1]
-        k[first] = -q[first].unflatten(1, (kv_heads, -1)).mean(2)
+        k[first] = -q[first].view(-1, kv_heads, heads // kv_heads, head_dim).mean(2)
     q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     tensors = {"q": q, "k": k, "v": v, "cu": cu}
     tensors["y"] = oracle_parallel.flat_attention(q, k, v, cu)
