@@ -144,6 +144,8 @@ def mlp_probes(module: SimpleNamespace) -> Iterator[tuple[str, Callable[[], Any]
     yield "mlp bfloat16", lambda: build(torch.bfloat16)(tokens(torch.bfloat16))
     yield "tied", partial(counts, CONFIG)
     yield "untied", partial(counts, UNTIED)
+    longer = CONFIG.max_position_embeddings + 1  # than the model was made for
+    yield "long cache", lambda: module.kv_cache_bytes(CONFIG, longer, 5, "float32")
 
 
 PROBES = {"attention.py": attention_probes, "mlp.py": mlp_probes}
