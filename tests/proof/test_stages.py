@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from autograder.authoring import fingerprints
@@ -12,7 +13,8 @@ from autograder.authoring.place import LabSources
 from autograder.authoring.styles import texts_of
 from autograder.checks.plan import collect
 from autograder.course.messages import render
-from autograder.diagnosis import misconceptions
+from autograder.course.records import Message
+from autograder.diagnosis import bank, misconceptions
 from autograder.judge import diagnose
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.transport import Sources
@@ -82,3 +84,34 @@ def test_no_step_of_right_code_differs(subject: Subject) -> None:
     for files in (subject.sources, *(texts_of(s, subject.lab.files) for s in subject.styles)):
         for exercise, said in stages_of(subject, files).items():
             assert not said or f"difference: {last[exercise]}." in said
+
+
+@each_lab
+def test_the_bank_has_the_stages_of_today(subject: Subject) -> None:
+    """Its hash knows the lab's ``stages.py``, and not the steps that several labs share."""
+    place, plan = LabSources.find(subject.lab.name), collect(subject.lab.folder)
+    kept, made = bank.load(place.fingerprints).courses, fingerprints.of_lab(place, plan)
+    assert kept.keys() == made.keys()
+    for exercise, course in made.items():
+        assert kept[exercise].check == course.check
+        for old, new in zip(kept[exercise].stages, course.stages, strict=True):
+            assert (old.id, old.name, old.after, old.ordered) == (
+                new.id, new.name, new.after, new.ordered,
+            )  # fmt: skip
+            assert np.array(old.rows) == pytest.approx(np.array(new.rows), rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("diagnosis.agrees", {"agrees": "q", "differs": "the scores"}),
+        ("diagnosis.differs_at_once", {"differs": "the scores"}),
+    ],
+)
+def test_of_several_exercises_the_one_with_these_steps_is_named(
+    key: str, values: dict[str, str]
+) -> None:
+    said = diagnose._of(SUBJECTS["lab1"].lab, "lab1.attention", Message(key, values))
+    for language, title in (("en", "Scaled dot-product attention"), ("zh", "缩放点积注意力")):
+        text = render(said, language)
+        assert title in text and all(value in text for value in values.values())
