@@ -93,9 +93,7 @@ def _stage(step: Step) -> Stage:
 
 
 ROUNDED = 1e-4  # relative: by so much right code differs that leaves nothing open
-_NO_CHECKS = (
-    "probes.py", "behaviours.py", "experiments.py", "questions.py", "confirmations.py",
-)  # fmt: skip
+_NO_CHECKS = ("behaviours.py", "experiments.py", "questions.py", "confirmations.py")
 
 
 def made_of(place: LabSources) -> str:

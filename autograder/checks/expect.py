@@ -89,7 +89,7 @@ __all__ = [
     "config", "expect_close", "expect_dtype", "expect_error", "expect_form", "expect_items",
     "expect_keys", "expect_most", "expect_number", "expect_parameter", "expect_same",
     "expect_shape", "expect_tensor", "expect_unchanged", "expect_unlike", "expect_value", "holds",
-    "probe", "reject", "works",
+    "reject", "works",
 ]  # fmt: skip
 
 OUTPUT = Text("the output", "输出")
@@ -119,16 +119,6 @@ class NotCounted(Exception):
 def cases(*recipes: str) -> Callable[[_C], _C]:
     """Mark a check with the recipes whose cases it runs on."""
     mark: Callable[[_C], _C] = pytest.mark.cases(*recipes)
-    return mark
-
-
-def probe(exercise: str) -> Callable[[_F], _F]:
-    """Mark a function of ``probes.py``: a property that locates a fault in an exercise.
-
-    Its docstring names the property in both languages. It earns nothing, and is asked only where
-    no mistake is recognised.
-    """
-    mark: Callable[[_F], _F] = pytest.mark.probe(exercise)
     return mark
 
 

@@ -75,15 +75,13 @@ class RequestHistory:
 class Plan:
     """All trials of a lab by check, collected once and run for every hand-in.
 
-    ``probes``, by exercise, are asked where no mistake is recognised. ``confirmations``, by the
-    checks whose counts they confirm, are asked as :mod:`confirm` decides. ``behaviours``, by
-    exercise and mistake, are asked where answers give no name. ``habits`` grow from hand-in to
-    hand-in, and so does what is ``shared`` by known ones.
+    ``confirmations``, by the checks whose counts they confirm, are asked as :mod:`confirm`
+    decides. ``behaviours``, by exercise and mistake, are asked where answers give no name.
+    ``habits`` grow from hand-in to hand-in, and so does what is ``shared`` by known ones.
     """
 
     lab: Lab
     trials: dict[str, tuple[CheckCase, ...]]
-    probes: dict[str, tuple[CheckCase, ...]] = field(default_factory=dict)
     confirmations: dict[tuple[str, ...], CheckCase] = field(default_factory=dict)
     behaviours: dict[str, dict[str, CheckCase]] = field(default_factory=dict)
     habits: RequestHistory = field(default_factory=RequestHistory)
@@ -121,8 +119,8 @@ QUIET = ("--assert=plain", "--capture=no", *(f"-pno:{name}" for name in WITHOUT)
 def arguments(folder: Path, more: Sequence[str] = ()) -> list[str]:
     """Return what pytest is called with to collect the lab in ``folder``."""
     isolated = ["-c", os.devnull, "--rootdir", str(folder), "--import-mode=importlib"]
-    isolated += ["-o", "python_files=test_*.py probes.py behaviours.py confirmations.py"]
-    isolated += ["-o", "python_functions=test_ probe_ behaves_ confirm_"]
+    isolated += ["-o", "python_files=test_*.py behaviours.py confirmations.py"]
+    isolated += ["-o", "python_functions=test_ behaves_ confirm_"]
     lab = [str(folder / "checks"), "--lab-folder", str(folder), *more]
     return [*QUIET, *isolated, *lab]
 
@@ -133,27 +131,22 @@ def plan_of(
     """All trials of a session that has collected; ``guard`` gives each its clock."""
     lab = plugin.lab_of(session.config)
     trials: dict[str, list[CheckCase]] = {check.name: [] for check in lab.checks}
-    probes: dict[str, list[CheckCase]] = {exercise.id: [] for exercise in lab.exercises}
     confirmations: dict[tuple[str, ...], CheckCase] = {}
     behaviours: dict[str, dict[str, CheckCase]] = {}
     for item in session.items:
         case = plugin.case_of(item)
         if case is not None and isinstance(item, pytest.Function):
-            name, exercise = item.originalname, plugin.probed(item)
-            trial = CheckCase(name, case, item.obj, guard(item))
+            trial = CheckCase(item.originalname, case, item.obj, guard(item))
             if confirmed := plugin.confirmed(item):
                 confirmations.setdefault(confirmed, trial)  # one case is enough
             elif shown := plugin.behaviour_of(item):
                 if not case.hidden:
                     behaviours.setdefault(shown[1], {}).setdefault(shown[0], trial)
-            elif not exercise:
-                trials[name].append(trial)
-            elif not case.hidden:  # what is said of them is shown
-                probes[exercise].append(trial)
+            else:
+                trials[trial.check].append(trial)
     return Plan(
         lab,
         {name: tuple(found) for name, found in trials.items()},
-        {name: tuple(found) for name, found in probes.items() if found},
         confirmations,
         behaviours,
     )

@@ -54,7 +54,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Read the lab and its cases once."""
     config.addinivalue_line("markers", "cases(*recipes): the recipes whose cases a check runs on")
-    config.addinivalue_line("markers", "probe(exercise): what a property is asked for")
     config.addinivalue_line("markers", "behaviour(mistake, exercise): what an experiment shows")
     config.addinivalue_line("markers", "confirms(*checks): whose counts are asked about again")
     folder = config.getoption("--lab-folder")
@@ -100,16 +99,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = only.split(",") if only else [check.name for check in lab_of(config).checks]
     order = {name: number for number, name in enumerate(wanted)}
     kept = [i for i in items if case_of(i) is not None and _name(i) in order]
-    asked = [i for i in items if probed(i) or confirmed(i) or behaviour_of(i)]
+    asked = [i for i in items if confirmed(i) or behaviour_of(i)]
     others = [i for i in asked if case_of(i) is not None]
     others = [] if only else others
     items[:] = [*sorted(kept, key=lambda item: order[_name(item)]), *others]
-
-
-def probed(item: pytest.Item) -> str:
-    """The exercise that a probe is for; empty for a check."""
-    mark = item.get_closest_marker("probe")
-    return str(mark.args[0]) if mark else ""
 
 
 def behaviour_of(item: pytest.Item) -> tuple[str, str] | None:

@@ -1,1 +1,1 @@
-"""From a failing output to the mistake behind it: misconceptions, fingerprints, probes."""
+"""From a failing output to the mistake behind it: misconceptions, fingerprints, stages."""

@@ -5,7 +5,6 @@ Nothing here changes a score, and a hand-in that passes costs nothing.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,7 @@ from autograder.sandbox.student import Student
 from autograder.sandbox.transport import CheckTransport
 from autograder.wire.messages import Tensor
 
-# Where the fault lies, when its name is not known or not enough: stages that agree, properties.
+# Where the fault lies, when its name is not known or not enough: up to which stage all agrees.
 
 
 def stages_of(plan: Plan, course: StagePlan, transport: CheckTransport) -> list[Message]:
@@ -56,31 +55,6 @@ def stages_of(plan: Plan, course: StagePlan, transport: CheckTransport) -> list[
         return [Message("diagnosis.differs_at_once", {"differs": _listed(wrong)})]
     agrees = _listed(right, loose)
     return [Message("diagnosis.agrees", {"agrees": agrees, "differs": _listed(wrong)})]
-
-
-_PROPERTIES = Text("; ", "；")  # between them: there are commas in them
-
-
-def properties_of(plan: Plan, exercise: str, transport: CheckTransport) -> list[Message]:
-    """Return which properties hold, and which do not.
-
-    Raises:
-        NoWorker: none could be started.
-    """
-    held: dict[bool, list[Text]] = {True: [], False: []}
-    for trial in plan.probes.get(exercise, ()):
-        try:
-            _, answer = _asked(trial, transport)
-        except WorkerLost:
-            break  # it costs more than it can tell
-        if answer is not None:
-            held[answer].append(_title(trial))
-    said = []
-    if held[False]:
-        said.append(Message("diagnosis.breaks", {"properties": _joined(held[False], _PROPERTIES)}))
-    if held[True]:
-        said.append(Message("diagnosis.holds", {"properties": _joined(held[True], _PROPERTIES)}))
-    return said
 
 
 def _asked(
@@ -123,12 +97,6 @@ def _ask(trial: CheckCase, student: Student) -> bool | None:
     return says is not False
 
 
-def _title(trial: CheckCase) -> Text:
-    words = [line.strip() for line in (inspect.getdoc(trial.run) or "").splitlines()]
-    lines = [line for line in words if line]
-    return Text(lines[0], lines[-1]) if lines else Text(trial.check, trial.check)
-
-
 _LOOSE = Text(" (it has the right numbers, perhaps in another order)", "（数值正确，顺序可能不同）")
 
 
@@ -136,11 +104,10 @@ def _listed(stages: Sequence[Stage], loose: Sequence[Stage] = ()) -> dict[str, s
     """Their names; with those that are ``loose``, that only the numbers are known to be right."""
     ends = [_LOOSE if stage in loose else Text("", "") for stage in stages]
     named = list(zip((stage.name for stage in stages), ends, strict=True))
-    return _joined([Text(n.en + end.en, n.zh + end.zh) for n, end in named], Text(", ", "、"))
-
-
-def _joined(texts: Sequence[Text], between: Text) -> dict[str, str]:
-    return {"en": between.en.join(t.en for t in texts), "zh": between.zh.join(t.zh for t in texts)}
+    return {
+        "en": ", ".join(name.en + end.en for name, end in named),
+        "zh": "、".join(name.zh + end.zh for name, end in named),
+    }
 
 
 @dataclass(frozen=True)
@@ -279,8 +246,6 @@ def _known(
             several = len(naming.exercises) > 1  # which of them has these steps is not clear then
             said = stages_of(plan, course, transport)
             yield from (_of(plan.lab, exercise, one) for one in said) if several else said
-        if naming.certainty not in (Certainty.NAMED, Certainty.SHOWN):
-            yield from properties_of(plan, exercise, transport)
 
 
 _IN = {

@@ -145,6 +145,7 @@ def subject(row: ScoreRow, finding: Finding | None) -> str:
 def steps(lab: Lab, row: ScoreRow, finding: Finding | None, language: str) -> list[list[str]]:
     """The hints in order, each a few lines; at least one."""
     recipe, *more = _recipes(lab, row, language)
+    recipe += _already_right(row, language)
     if finding is None:
         return [recipe, *more]
     known = [
@@ -153,9 +154,8 @@ def steps(lab: Lab, row: ScoreRow, finding: Finding | None, language: str) -> li
         for text in escape.folded(sentence(one, language, escape.line), columns() - 2)
     ]
     if not finding.misconceptions:
-        return (
-            [[wording("unknown", language), *known, *recipe], *more] if known else [recipe, *more]
-        )
+        unknown = [wording("unknown", language), *known] if known else []
+        return [[*unknown, *recipe], *more]
     texts = [_words(one.hint, language) for one in finding.misconceptions]
     found = [known + [wording("hint", language, hint=text) for text in texts]]
     if lab.feedback == FEEDBACK[-1]:
@@ -168,6 +168,23 @@ def steps(lab: Lab, row: ScoreRow, finding: Finding | None, language: str) -> li
         if title
     ]
     return [*found, files] if files else found
+
+
+_FORM = ("shape", "dtype and contract")  # where these are right, little is known of numbers
+_PROPERTIES = 4
+
+
+def _already_right(row: ScoreRow, language: str) -> list[str]:
+    """The properties that its wrong numbers have, those of the most points: what not to search."""
+    if not are_wrong_numbers(row.missed[0][1]):
+        return []
+    missed = {check.name for check, _ in row.missed}
+    asked = (one for one in row.checks if one.family not in _FORM and not one.optional)
+    right = [one for one in asked if one.name not in missed]
+    most = sorted(right, key=lambda check: -check.points)[:_PROPERTIES]
+    titles = (_words(one.title, language) for one in right if one in most)
+    lines = [f"  {text}" for title in titles for text in escape.folded(title, columns() - 2)]
+    return [wording("holds", language), *lines] if lines else []
 
 
 def earlier(lab: Lab, rows: Sequence[ScoreRow], row: ScoreRow, language: str) -> str:

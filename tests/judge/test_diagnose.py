@@ -70,12 +70,7 @@ def test_of_what_is_not_listed_is_said_what_is_known(engine: Engine) -> None:
     assert finding.misconceptions == ()
     text = " ".join(render(m, "en") for m in finding.known)
     assert "k after the rotation. The first difference: the products of q and k" in text
-    assert "do not hold: " in text
-    assert "no output depends on a later token" in text.split("do not hold")[1]
     assert all(render(m, "zh") != render(m, "en") for m in finding.known)
-    # There are commas in a property.
-    (holds,) = (m for m in finding.known if m.key == "diagnosis.holds")
-    assert render(holds, "en").count("; ") == render(holds, "zh").count("；") > 1
 
 
 LOOP = f"""{FORWARD}

@@ -112,3 +112,34 @@ def test_a_list_of_another_length_is_not_called_a_tuple_for_a_tensor(want: str) 
     result = failed("type", Outcome.FAILED, want={"en": want, "zh": want}, got=got)
     assert not is_no_mathematics(result)
     assert "one tensor" not in " ".join(remedies(result, "en", "make debug"))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_where_no_name_fits_the_first_hint_ends_with_what_is_right(language: str) -> None:
+    """At most four properties, those of the most points; none where the code does not even run."""
+    lab = labfile.load(labfile.find_lab("2"))
+    (exercise,) = (one for one in lab.exercises if one.id == "lab2.attention")
+    wrong = {"test_attention_key_heads", "test_attention_parity", "test_attention_padding"}
+    assert wrong < {check.name for check in exercise.checks}
+
+    def first(key: str) -> list[str]:
+        message = Message(f"check.{key}", {"what": "x", "got": 3.0, "text": "invalid syntax"})
+        found = (
+            CheckResult(one.name, Outcome.FAILED, message)
+            if one.name in wrong
+            else CheckResult(one.name, Outcome.PASSED)
+            for one in exercise.checks
+        )
+        isolation = Isolation("strong", (), "fork")
+        record = ClassRecord(lab, isolation, {}, (HandIn("you", tuple(found)),))
+        (row,) = rows_of(record, [one.name for one in exercise.checks])
+        return steps(lab, row, None, language)[0]
+
+    said = render(Message("diagnosis.holds", {}), language)
+    hint = first("mismatch")
+    right = "".join(hint[hint.index(said) + 1 :]).replace(" ", "")
+    points = {one.title.in_(language).replace(" ", ""): one.points for one in exercise.checks}
+    known = [title for title in points if title in right]
+    assert "".join(known) == right
+    assert [points[title] for title in known] == [3] * 4
+    assert said not in first("syntax")
