@@ -26,6 +26,7 @@ from autograder.judge.sources import (
     TooMuchError,
     Use,
     beside,
+    read,
 )
 
 # No honest source has more of these, and one that has is left to a person.
@@ -72,7 +73,7 @@ class Names:
         never_own: Collection[str] = (),
     ) -> None:
         self._modules = frozenset(modules)
-        self.sources = {name: Source(tree, self._modules) for name, tree in trees.items()}
+        self.sources = {name: read(tree, self._modules) for name, tree in trees.items()}
         self._known: dict[tuple[int, str], set[Path | None] | None] = {}
         self._steps = _STEPS
         self.attributes = {a for source in self.sources.values() for a in source.attributes}

@@ -143,7 +143,8 @@ class SharedReplies:
     def __init__(self) -> None:
         self._found: dict[str, tuple[list[bytes], RankReplies, str]] = {}
         self._left = MOST_SHARED
-        self.digests: dict[ForeseenRequest, str] = {}  # each is taken once for a class
+        # Each is taken once for a class; and the text of the steps.
+        self.digests: dict[ForeseenRequest, tuple[str, str]] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._found
@@ -186,7 +187,7 @@ class SharingTransport(PassingTransport):
         self._definitions = Definitions(files)
         names = "|".join(name.removesuffix(".py") for name in files)
         self._path = re.compile(rf'"((?:{names})\.\w+)')
-        self._behind: dict[str, tuple[_Part, ...]] = {}
+        self._behind: dict[tuple[str, bool], str] = {}
         self._alone, self._ranks = _Objects(), _Objects()
         self._dead: set[str] = set()  # keys that run: what goes on with them is known of nobody
         self._off = False
@@ -220,13 +221,16 @@ class SharingTransport(PassingTransport):
         requests: Sequence[Request],
         run: Callable[[Sequence[Request]], RankReplies],
     ) -> RankReplies:
-        made, needed = _numbers(requests)
-        before = {objects.made.get(number, _NOWHERE) for number in needed}
-        key = "" if self._off else self._key(requests, [one.key for one in before])
+        text = _steps_of(requests)
+        steps = (step for request, _ in requests for step in request["steps"])
+        made, needed = {str(s["as"]) for s in steps if "as" in s}, set(_HANDLE.findall(text))
+        before = {objects.made.get(number, _NOWHERE) for number in needed - made}
+        key = "" if self._off else self._key(requests, text, [one.key for one in before])
         elsewhere = {one.elsewhere for one in before}
         here = False in elsewhere or key in self._dead
         known = None if here else self._shared.get(key)
-        objects.made |= dict.fromkeys(made | needed, _Object(key, elsewhere=known is not None))
+        answered = _Object(key, elsewhere=known is not None)
+        objects.made |= dict.fromkeys(made | needed, answered)
         if known is not None:
             objects.stale |= any(request["fresh"] for request, _ in requests)
             self._prints += known[1]
@@ -248,11 +252,14 @@ class SharingTransport(PassingTransport):
             self._shared.put(key, found, prints)
         return found
 
-    def _key(self, requests: Sequence[Request], before: Sequence[str], digest: str = "") -> str:
+    def _key(
+        self, requests: Sequence[Request], text: str, before: Sequence[str], digest: str = ""
+    ) -> str:
         """Hash of all that the replies hang on; empty where that is not known.
 
         Args:
             requests: by rank.
+            text: of their steps.
             before: the keys of what these go on with.
             digest: of the requests, if it is known.
         """
@@ -261,20 +268,22 @@ class SharingTransport(PassingTransport):
             return ""
         placed = any("measure" in step for step in steps)  # tells a line
         texts = [*sorted(before), digest or " ".join(starmap(digest_of, requests))]
-        for path in sorted(set(self._path.findall(json.dumps(steps)))):
-            if path not in self._behind:
-                self._behind[path] = self._definitions.behind(path)
-            parts = self._behind[path]
-            texts += [path, *(f"{part.text}{part.lines if placed else ''}" for part in parts)]
-        return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+        for path in sorted(set(self._path.findall(text))):
+            if (path, placed) not in self._behind:
+                parts = self._definitions.behind(path)
+                own = [f"{part.text}{part.lines if placed else ''}" for part in parts]
+                self._behind[path, placed] = _hashed(own)
+            texts += [path, self._behind[path, placed]]
+        return _hashed(texts)
 
     def _needs_no_worker(self, asked: ForeseenRequest) -> bool:
         if self._off:
             return False
-        digests = self._shared.digests
+        requests, digests = [(asked.request, asked.tensors)], self._shared.digests
         if asked not in digests:
-            digests[asked] = digest_of(asked.request, asked.tensors)
-        key = self._key([(asked.request, asked.tensors)], (), digests[asked])
+            digests[asked] = digest_of(*requests[0]), _steps_of(requests)
+        digest, text = digests[asked]
+        key = self._key(requests, text, (), digest)
         return key in self._shared and key not in self._dead
 
     @contextmanager
@@ -305,11 +314,12 @@ class _Objects:
     stale: bool = False  # whether the namespaces here are those of an earlier check
 
 
-_HANDLE = re.compile(r'"(?:\$h|target|held)": (\d+)')
+_HANDLE = re.compile(r'"(?:\$h|target|held)": (\d+)')  # of objects that steps go on with
 
 
-def _numbers(requests: Sequence[Request]) -> tuple[set[str], set[str]]:
-    """The numbers of objects that requests make, and of those that earlier ones have made."""
-    steps = [step for request, _ in requests for step in request["steps"]]
-    made = {str(step["as"]) for step in steps if "as" in step}
-    return made, set(_HANDLE.findall(json.dumps(steps))) - made
+def _steps_of(requests: Sequence[Request]) -> str:
+    return json.dumps([request["steps"] for request, _ in requests])
+
+
+def _hashed(texts: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()

@@ -103,9 +103,14 @@ def wrong(subject: Subject, mistakes: Iterable[Entry]) -> dict[str, dict[str, st
     return {m.id: misconceptions.apply(m, subject.sources) for m in mistakes}
 
 
+def slice_of(subject: Subject) -> tuple[Entry, ...]:
+    """The mistakes that are graded on hidden cases as well, at every ``make check``."""
+    return subject.mistakes[:: 6 if subject is LAB2 else 10]
+
+
 @each_lab
 def test_a_slice_of_the_mistakes_is_caught(subject: Subject) -> None:
-    chosen = subject.mistakes[:: 6 if subject is LAB2 else 10]
+    chosen = slice_of(subject)
     assert len(chosen) >= 9
     expect_caught(subject, subject.grade(wrong(subject, chosen)), chosen)
 
@@ -113,9 +118,9 @@ def test_a_slice_of_the_mistakes_is_caught(subject: Subject) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # hundreds of hand-ins
 @each_lab
-def test_every_mistake_is_caught(subject: Subject) -> None:
-    graded = subject.named(wrong(subject, subject.mistakes))
-    expect_caught(subject, graded, subject.mistakes)
+def test_every_other_mistake_is_caught(subject: Subject) -> None:
+    others = [one for one in subject.mistakes if one not in slice_of(subject)]
+    expect_caught(subject, subject.named(wrong(subject, others)), others)
 
 
 def test_the_examples_lose_what_their_names_say() -> None:
