@@ -202,13 +202,14 @@ def _family(dotted: str) -> tuple[str, ...]:
     return _FAMILIES.get(bare, (bare,))
 
 
-def _relative(lab: Lab, name: str) -> str | None:
+@lru_cache(maxsize=2000)  # a class uses the same few names
+def _relative(forbidden: tuple[str, ...], name: str) -> str | None:
     """The forbidden function that one of this name is, or whose work it does."""
-    for dotted in lab.forbidden:
+    for dotted in forbidden:
         if _last(dotted) == name:
             return dotted
     bare = _bare(name)
-    for dotted in lab.forbidden:
+    for dotted in forbidden:
         own = _bare(_last(dotted))
         if bare == own or (own in _FAMILIES and any(part in bare for part in _family(dotted))):
             return dotted
@@ -224,12 +225,19 @@ def _asking(*folders: FilePath) -> str:
 
 def _is_asked(lab: Lab, module: str, name: str) -> bool:
     """Say whether the lab asks a file for this name, as ``file.name`` or, in a text, alone."""
-    tests = [lab.folder.parents[1] / lab.tests] if lab.tests else []
-    text = _asking(lab.folder / "checks", *tests)
-    files = {file.removesuffix(".py") for file in lab.files}
-    asked = files & set(re.findall(rf"\b(\w+)\.{re.escape(name)}\b", text))
-    alone = r"\b" if lab.tests else "[\"'.}]"
-    return module in asked if asked else not text or bool(re.search(rf"{alone}{name}\b", text))
+    tests = (lab.folder.parents[1] / lab.tests,) if lab.tests else ()
+    folders, alone = (lab.folder / "checks", *tests), r"\b" if lab.tests else "[\"'.}]"
+    owners, stands = _mentions(folders, name, alone)
+    asked = owners & {file.removesuffix(".py") for file in lab.files}
+    return module in asked if asked else stands
+
+
+@lru_cache(maxsize=2000)  # a class imports the same few names
+def _mentions(folders: tuple[FilePath, ...], name: str, alone: str) -> tuple[frozenset[str], bool]:
+    """Before which dots it stands in what asks hand-ins, and whether it stands there at all."""
+    text = _asking(*folders)
+    owners = frozenset(re.findall(rf"\b(\w+)\.{re.escape(name)}\b", text))
+    return owners, not text or bool(re.search(rf"{alone}{name}\b", text))
 
 
 def _forbidden(lab: Lab, file: str, uses: list[Use], *, known: bool) -> Iterator[Message]:
@@ -240,7 +248,7 @@ def _forbidden(lab: Lab, file: str, uses: list[Use], *, known: bool) -> Iterator
         if known and use.idle and not _is_asked(lab, file.removesuffix(".py"), use.idle):
             continue
         for name in use.path[1:] if use.foreign else use.path:
-            dotted = _relative(lab, name)
+            dotted = _relative(lab.forbidden, name)
             if dotted is not None:
                 values = {"file": file, "line": use.line, "name": dotted}
                 if name == _last(dotted):
@@ -254,7 +262,7 @@ def _forbidden(lab: Lab, file: str, uses: list[Use], *, known: bool) -> Iterator
 def _dispatched(lab: Lab, operators: Collection[str]) -> Iterator[Message]:
     # The lab's names, not the operators': those are the student's to choose, and could tell
     # what a hidden case holds.
-    found = {_relative(lab, operator.split(".", 1)[0]) for operator in operators}
+    found = {_relative(lab.forbidden, operator.split(".", 1)[0]) for operator in operators}
     for dotted in sorted(name for name in found if name is not None):
         yield Message("check.forbidden_operator", {"name": dotted})
 
