@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from errno import ENOENT
+from functools import lru_cache
 from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -61,6 +62,11 @@ def course() -> Path:
 _ROOT = course()
 
 
+@lru_cache(maxsize=16)  # where one process runs several hand-ins, they have files in common
+def _compiled(text: str, path: str) -> CodeType:
+    return compile(text, path, "exec", dont_inherit=True)
+
+
 class _Loader(InspectLoader):
     """Runs one compiled source; ``compile`` happens once, ``exec`` once per namespace.
 
@@ -70,15 +76,12 @@ class _Loader(InspectLoader):
     def __init__(self, path: str, text: str, forget: Callable[[str], None]) -> None:
         self.path = path
         self._text, self._forget = text, forget
-        self._code: CodeType | None = None
 
     def get_source(self, fullname: str) -> str:
         return self._text
 
     def get_code(self, fullname: str) -> CodeType:
-        if self._code is None:
-            self._code = compile(self._text, self.path, "exec", dont_inherit=True)
-        return self._code
+        return _compiled(self._text, self.path)
 
     def is_package(self, fullname: str) -> bool:
         return False

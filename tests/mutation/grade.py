@@ -76,7 +76,9 @@ class _Here:
         for only in (self._lab.with_needs({check.name for check in own.checks}), ()):
             for seconds in SECONDS:
                 plan = _plan(self._lab)
-                results, _ = run_here(plan, files, only=only, whole=False, seconds=seconds)
+                results, _ = run_here(
+                    plan, files, only=only, whole=False, seconds=seconds, shares=True
+                )
                 if all(result.outcome is not Outcome.TIMED_OUT for result in results):
                     break
             if _took(self._lab, results):

@@ -11,6 +11,8 @@ from autograder.diagnosis import misconceptions
 from tests.proof.combined import Judge, drawn, share
 from tests.proof.hosts import HOSTS, SOLUTION, Host, listed
 from tests.proof.naming import hits, unnamed, wrongly_named
+from tests.proof.spellings import faults as faults_of_spellings
+from tests.proof.spellings import spellings, sure
 from tests.proof.subject import SUBJECTS, Subject, end_engines
 
 PAIRS, TRIPLES = 300, 200
@@ -27,6 +29,7 @@ def _lab(subject: Subject) -> int:
     faults = _singles(subject)
     for host in HOSTS if subject.lab.name == SOLUTION.name else ():
         faults += _other_host(subject, host)
+    faults += _spelled(subject)
     faults += _combined(subject)
     end_engines()
     for fault in faults:
@@ -78,6 +81,20 @@ def _other_host(subject: Subject, host: Host) -> list[str]:
     faults = [f"in the host {host.name}, {name}: named {one}" for name, one in wrong]
     few = [f"in the host {host.name} fewer than 97 %"] if len(seen) < 0.97 * len(true) else []
     return faults + few
+
+
+def _spelled(subject: Subject) -> list[str]:
+    written = spellings(subject)
+    graded = subject.named({name: one.files for name, one in written.items()})
+    named = [name for name, one in written.items() if sure(graded[name]) & one.names]
+    found = list(faults_of_spellings(subject, written, graded))
+    slips = len({one.slip for one in written.values()})
+    print(
+        f"  spellings {len(written)} of {slips} slips, "
+        f"named {share(named, len(written))}, faults {len(found)}",
+        flush=True,
+    )
+    return found
 
 
 def _combined(subject: Subject) -> list[str]:

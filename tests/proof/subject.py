@@ -37,6 +37,11 @@ class Subject:
 
     lab: Lab
 
+    @property
+    def short(self) -> str:
+        """``lab2`` of ``lab2_qwen3_block``."""
+        return self.lab.name.split("_")[0]
+
     @cached_property
     def sources(self) -> dict[str, str]:
         """The solution by file name."""
@@ -50,7 +55,7 @@ class Subject:
     @property
     def forbidden_styles(self) -> set[str]:
         """Names of those styles that do use what the lab forbids: they are marked, and right."""
-        return set(FORBIDDEN_STYLES.get(self.lab.name.split("_")[0], ()))
+        return set(FORBIDDEN_STYLES.get(self.short, ()))
 
     @cached_property
     def mistakes(self) -> tuple[Entry, ...]:
