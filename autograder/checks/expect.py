@@ -94,7 +94,6 @@ __all__ = [
 
 OUTPUT = Text("the output", "输出")
 config = GivenConfig
-_F = TypeVar("_F", bound=Callable[..., None])
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound=Callable[..., object])
 _B = TypeVar("_B", bound=Callable[..., bool])

@@ -38,11 +38,16 @@ def spellings(subject: Subject, turn: int = 0, every: int = 1) -> dict[str, Spel
     """The spellings of all slips by name; of each slip one in ``every``, from ``turn`` on."""
     found = {}
     for slip in slips(subject.short):
-        forms = [*enumerate(slip.get("forms") or slip["form"])][turn::every]
-        for number, form in forms:
-            files = dict(_changed(subject, form))
-            names = frozenset(slip["names"])
-            found[f"{slip['id']}-{number}"] = Spelling(slip["id"], names, files)
+        names = frozenset(slip["names"])
+        for number, form in [*enumerate(forms_of(slip))][turn::every]:
+            made = Spelling(slip["id"], names, _changed(subject, form))
+            found[f"{slip['id']}-{number}"] = made
+    return found
+
+
+def forms_of(slip: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The ways in which a slip is written; each file of slips has its own key for them."""
+    found: list[dict[str, Any]] = slip.get("forms") or slip["form"]
     return found
 
 
@@ -56,7 +61,8 @@ def host(subject: Subject, name: str) -> dict[str, str]:
 
 def _changed(subject: Subject, form: Mapping[str, Any]) -> dict[str, str]:
     """The host with the changes of a form, each of which fits once; in lab 2's, in one file."""
-    files, name = host(subject, form.get("host", "solution")), form.get("host", "solution")
+    name = form.get("host", "solution")
+    files = host(subject, name)
     alone = form.get("file", "attention.py") if subject.short == "lab2" else None
     for old, new in form["change"]:
         (file,) = (one for one in files if old in files[one] and alone in (None, one))

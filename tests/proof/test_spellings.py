@@ -9,7 +9,7 @@ from autograder.checks.plan import collect
 from autograder.judge import diagnose
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.transport import Sources
-from tests.proof.spellings import faults, host, slips, spellings
+from tests.proof.spellings import faults, forms_of, host, slips, spellings
 from tests.proof.subject import SUBJECTS, Subject, each_lab
 
 EVERY = 2  # of each slip every other spelling, the others at another commit; all by `make mutants`
@@ -17,10 +17,7 @@ EVERY = 2  # of each slip every other spelling, the others at another commit; al
 
 def test_every_slip_has_at_least_four_spellings() -> None:
     """Of lab 2's, at least 25 have; they were the first."""
-    many = {
-        name: [len(slip.get("forms") or slip["form"]) >= 4 for slip in slips(name)]
-        for name in SUBJECTS
-    }
+    many = {name: [len(forms_of(slip)) >= 4 for slip in slips(name)] for name in SUBJECTS}
     assert sum(many.pop("lab2")) >= 25
     assert all(map(all, many.values())) and sum(map(len, many.values())) >= 25
 
