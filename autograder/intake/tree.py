@@ -67,8 +67,12 @@ class Tree(Protocol):
 
 
 def ignored(name: str) -> bool:
-    """Return whether a component is the rubbish of a system or tool: ``.git``, ``__MACOSX``, …"""
-    return name.startswith(".") or name in ("__MACOSX", "__pycache__")
+    """Return whether a component is the rubbish of a system or tool: ``.git``, ``__MACOSX``, …
+
+    No tool begins a name with a dot and a digit or a Chinese character: ``.张三`` is somebody.
+    """
+    hidden = name.startswith(".") and not (name[1:2].isdigit() or name[1:2] > "\x7f")
+    return hidden or name in ("__MACOSX", "__pycache__")
 
 
 def kind_of(mode: int) -> Kind:

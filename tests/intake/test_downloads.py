@@ -359,6 +359,15 @@ def test_nobody_is_lost_whose_archive_or_report_is_not_read(tmp_path: Path) -> N
         assert sorted(str(remark.values["names"]).split(", ")) == sorted(expected)
 
 
+def test_a_name_behind_a_dot_is_somebodys_and_no_tools(tmp_path: Path) -> None:
+    tools = {f"{name}/attention.py": b"" for name in (".git", ".ipynb_checkpoints", "._张三")}
+    files = {**under(".张三"), **under(".2024001_李四"), **under("ann"), **tools, ".DS_Store": b""}
+    for source in every_way(tmp_path, files):
+        entries = find(source, LAB)
+        assert [one.origin.name for one in entries] == [".2024001_李四", ".张三", "ann"], source
+        assert all(read(one, LAB).files == RIGHT for one in entries)
+
+
 def test_a_name_with_several_numbers_is_of_all_of_them(tmp_path: Path) -> None:
     first, second = Student("2024001", "张伟"), Student("2024002", "王芳")
     both = ("2024001_张伟_2024002_王芳", (first, second))
