@@ -34,12 +34,12 @@ _OF_LABS = re.compile(r"tests/(proof|mutation)/")
 _TOGETHER = {
     "reference": re.compile(r"tests/reference/"),
     "commands": re.compile(
-        r"tests/cli/test_(downloads|grade_command|hint|languages|late|recovery|shards"
-        r"|student_commands|watch)\.|tests/exports/test_(books|feedback|people|whole_way)\."
+        r"tests/cli/test_(downloads|first_hour|grade_command|graded_folder|hint|languages|late"
+        r"|recovery|shards|student_commands|watch)\.|tests/exports/test_(books|feedback|people|whole_way)\."
     ),
     "engines": re.compile(
         r"tests/(sandbox/test_(prefetcher|links)|judge/test_(diagnose|replay)"
-        r"|grading/test_(engine|hostile|kept|lab1))\."
+        r"|grading/test_(engine|hostile|kept|lab1)|worker/test_(loader|preload))\."
     ),
 }
 _took: defaultdict[str, float] = defaultdict(float)

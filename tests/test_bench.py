@@ -29,6 +29,7 @@ SECONDS = {
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
 
 
+@pytest.mark.slow
 def test_every_stage_of_a_hand_in_is_timed() -> None:
     table = ((side, rows) for side, rows in (("worker", stages.WORKER), ("judge", stages.JUDGE)))
     wanted = {(side, what) for side, rows in table for *_, what in rows}

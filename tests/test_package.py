@@ -9,6 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from autograder.course.labfile import ROOT
 
 
@@ -67,6 +69,7 @@ assert Finder not in sys.meta_path and str(Path.cwd()) not in sys.path
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_modules_import_where_there_are_none_of_posix() -> None:
     code = """
 import importlib, pkgutil, sys

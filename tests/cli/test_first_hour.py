@@ -223,6 +223,7 @@ def test_debug_stops_in_the_students_file(tmp_path: Path, ending: str) -> None:
         text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 1 and "('sum', 42, True)" in done.stdout
+    assert "1 failed" in done.stdout
     assert f"-> {ending}" in done.stdout and "INTERNALERROR" not in done.stdout + done.stderr
 
 

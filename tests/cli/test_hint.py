@@ -24,7 +24,7 @@ from autograder.course.records import (
     Outcome,
     Text,
 )
-from tests.hand_ins import nothing_left_behind
+from tests import warm
 
 LAB = labfile.load(labfile.find_lab("2"))
 EXAMPLES = labfile.ROOT / "examples" / "submissions"
@@ -180,16 +180,13 @@ def test_when_all_passes_there_is_no_hint(ask: Ask) -> None:
     assert "All of this passes" in ask(graded(), "-k", "mlp")
 
 
-def test_real_files_with_a_known_mistake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_real_files_with_a_known_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the solutions, as students have it; make's own command is what is shown."""
     monkeypatch.setattr(hint, "STATE", tmp_path / "hints.json")
     monkeypatch.setattr("autograder.grading.hidden_cases.SOLUTIONS", tmp_path / "absent")
     monkeypatch.setenv("AUTOGRADER_MAKE", "")
     folder = shutil.copytree(EXAMPLES / "grace_gate_up_swapped", tmp_path / "mine")
-    with nothing_left_behind():
-        status = main(["hint", "--lab", "2", "--folder", str(folder), "--lang", "zh"])
-    page = capsys.readouterr().out
-    assert status == 0 and "提示 1 / 3" in page and "make hint LAB=2 K=mlp" in page
+    done = warm.run("hint", "--lab", "2", "--folder", folder, "--lang", "zh")
+    page = done.stdout
+    assert done.status == 0 and "提示 1 / 3" in page and "make hint LAB=2 K=mlp" in page
     assert sorted(path.name for path in folder.iterdir()) == ["attention.py", "mlp.py"]

@@ -240,16 +240,6 @@ def test_a_terminal_of_any_encoding_shows_something_and_nothing_breaks(encoding:
 PLAIN_PYTEST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_timeout"}
 
 
-def test_debug_stops_at_the_first_failure_and_shows_the_students_line(tmp_path: Path) -> None:
-    folder = shutil.copytree(SOLUTION, tmp_path / "mine")
-    text = (folder / "attention.py").read_text(encoding="utf-8")
-    wrong = "\n\ndef rotate_half(x):\n    return x.undefined\n"
-    (folder / "attention.py").write_text(text + wrong, encoding="utf-8")
-    done = command("debug", "-k", "rotate_half", "--folder", str(folder), **PLAIN_PYTEST)
-    assert done.status == 1
-    assert "return x.undefined" in done.stdout and "1 failed" in done.stdout
-
-
 @pytest.mark.slow
 def test_debug_reads_commands_of_a_debugger_in_the_process_of_pytest(tmp_path: Path) -> None:
     folder = shutil.copytree(SOLUTION, tmp_path / "mine")

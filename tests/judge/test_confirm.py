@@ -116,7 +116,7 @@ FORGED = {
 }
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[3, pytest.param(6, marks=pytest.mark.slow)])
 def lab(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from autograder.course import labfile
-from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
 from autograder.worker.loader import StudentModules
 from tests import hand_ins
+from tests.engines import warm
 
 LAB = labfile.load(labfile.find_lab("2"))
 SHOWN = {name: f"{LAB.name}/{name}" for name in LAB.files}
@@ -118,8 +118,7 @@ raise RuntimeError("found: " + " ".join(kinds()))
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a zygote")
 def test_a_worker_has_the_hand_ins_own_files_and_what_its_lab_gives() -> None:
     files = {"attention.py": "", "mlp.py": ASKS}
-    with Engine(LAB, Options()) as engine:
-        engine.wait_ready()
+    with warm(LAB, Options()) as engine:
         record = hand_ins.grade(engine, hand_ins.hand_in("curious", files))["curious"]
     told = next(text for r in record.results if "found: " in (text := str(r.message)))
     found = dict(one.split("=") for one in told.partition("found: ")[2].split("'")[0].split())
@@ -142,7 +141,6 @@ def test_a_right_hand_in_whose_files_import_each_other_earns_everything() -> Non
         files[name] = files[name].replace(hand_ins.FUTURE, hand_ins.FUTURE + text, 1)
     files["mlp.py"] += "\n_forward = Qwen3MLP.forward\n\ndef _late(self, x):\n    late()\n"
     files["mlp.py"] += "    return _forward(self, x)\n\nQwen3MLP.forward = _late\n"
-    with Engine(LAB, Options()) as engine:
-        engine.wait_ready()
+    with warm(LAB, Options()) as engine:
         record = hand_ins.grade(engine, hand_ins.hand_in("right", files))["right"]
     assert hand_ins.not_passed(record) == [] and record.marks == ()

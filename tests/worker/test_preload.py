@@ -11,9 +11,9 @@ import pytest
 from autograder.course import labfile
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab
-from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
 from tests import hand_ins
+from tests.engines import warm
 
 LABS = [labfile.load(path.parent) for path in sorted(labfile.LABS.glob("*/lab.toml"))]
 # In a process of its own for every lab: what given modules import, they import for student code.
@@ -83,8 +83,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a zyg
 
 def found_by(lab: Lab, text: str) -> set[str]:
     """The words after "found:" in what is said of a hand-in whose files all have this text."""
-    with Engine(lab, Options()) as engine:
-        engine.wait_ready()
+    with warm(lab, Options()) as engine:
         files = dict.fromkeys(lab.files, text)
         record = hand_ins.grade(engine, hand_ins.hand_in("thief", files))["thief"]
     messages = [str(result.message) for result in record.results]
