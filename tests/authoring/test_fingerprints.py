@@ -92,6 +92,7 @@ def test_banks_are_built_proved_and_found_stale(
     assert any("not made of" in found for found in prove_lab.stale(place))
 
 
+@pytest.mark.slow
 def test_what_right_styles_answer_otherwise_is_left_open() -> None:
     """In which order the halves of rotated q and k lie is free; so is the last bit of frequencies.
 

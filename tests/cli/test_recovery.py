@@ -167,7 +167,7 @@ def test_a_full_disk_is_named_and_costs_nothing(source: Path, whole: Run, tmp_pa
     assert resumed(source, out).status == 0 and class_file(out) == class_file(whole.out)
 
 
-@pytest.mark.parametrize("task", ["rescore", "report"])
+@pytest.mark.parametrize("task", [pytest.param("rescore", marks=pytest.mark.slow), "report"])
 def test_a_full_disk_is_named_by_whatever_writes(whole: Run, tmp_path: Path, task: str) -> None:
     out = tmp_path / "out"
     shutil.copytree(whole.out, out)

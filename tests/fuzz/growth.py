@@ -41,12 +41,8 @@ class Reader:
     most: int = 4 * SIZE  # signs that it is ever given
 
 
-def faults(
-    repeated: Sequence[str], names: Sequence[str] = (), few: bool = False
-) -> Iterator[str | None]:
+def faults(repeated: Sequence[str], names: Sequence[str] = ()) -> Iterator[str | None]:
     """Per reader (all of strangers' text, or those named), surrounding and unit.
-
-    ``few``: each surrounding with one unit, in turns.
 
     Yields:
         None, or what takes more than linear time.
@@ -54,7 +50,7 @@ def faults(
     with Fence(SECONDS) as fence:
         for name in names or READERS:
             for way in range(len(ALL[name].around)):
-                for unit in repeated[way % len(repeated) :][:1] if few else repeated:
+                for unit in repeated:
                     yield _fault(fence, name, way, unit)
 
 
