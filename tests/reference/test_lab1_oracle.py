@@ -14,7 +14,6 @@ import pytest
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.pre_tokenizers import ByteLevel, Split
-from transformers import PreTrainedTokenizerFast
 
 from labs.given.tokenizer import (
     BYTES,
@@ -258,6 +257,8 @@ CHATS = (
 def test_conversations_are_written_as_hugging_face_does(
     turns: list[tuple[str, str]], prompt: bool
 ) -> None:
+    from transformers import PreTrainedTokenizerFast  # seconds, for this one test
+
     messages = [{"role": role, "content": content} for role, content in turns]
     package = PreTrainedTokenizerFast(tokenizer_object=library(trained()))
     text = package.apply_chat_template(
