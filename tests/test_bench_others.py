@@ -25,13 +25,13 @@ def _hand_in(folder: Path, source: Path) -> None:
 
 
 def test_the_tools_ask_what_grading_asks() -> None:
-    ours = collect(LAB.folder).trials
-    theirs = ask._plan(LAB.name, PUBLIC).trials
+    ours = collect(LAB.folder).check_cases
+    theirs = ask._plan(LAB.name, PUBLIC).check_cases
     assert set(ours) == set(theirs)
-    for name, trials in ours.items():
-        asked = Counter(trial.case.name for trial in trials)
+    for name, check_cases in ours.items():
+        asked = Counter(check_case.case.name for check_case in check_cases)
         # Public cases stand in for the hidden ones here, and come twice.
-        assert Counter(trial.case.name for trial in theirs[name]) == asked + asked
+        assert Counter(check_case.case.name for check_case in theirs[name]) == asked + asked
     assert sum(map(len, theirs.values())) > 100
 
 

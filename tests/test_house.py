@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from autograder.course import labfile
+from autograder.course.labfile import ROOT
 from tests.labs import ALWAYS, changed_labs
 
 NAMES = sorted(path.parent.name for path in labfile.LABS.glob("*/lab.toml"))
@@ -46,3 +52,36 @@ def expect_success(*arguments: str) -> str:
     done = subprocess.run(command, cwd=labfile.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+# What a docstring refers to: ``:class:`Plan` ``, and what stands under "Raises:".
+REFERRED = re.compile(r":(?:class|data|exc|func|meth|mod):`~?(?:[\w.]*\.)?(\w+)`")
+RAISED = re.compile(r"^Raises:\n(?: .*\n?|\n)+", re.MULTILINE)
+RAISES = re.compile(r"^ {4}(\w+)(?: \w+)?:", re.MULTILINE)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def stale(path: Path, names: set[str]) -> Iterator[str]:
+    """The names that docstrings of a file refer to, and that are not there."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        told = (isinstance(node, DOCUMENTED) and ast.get_docstring(node)) or ""
+        raised = [name for part in RAISED.findall(told) for name in RAISES.findall(part)]
+        yield from {*REFERRED.findall(told), *raised} - names
+
+
+def test_docstrings_refer_to_what_is_there() -> None:
+    words = re.compile(
+        r"^ *(?:async )?(?:class|def) (\w+)|^ *(\w+)(?:: [^=\n]+)? =|^ +(\w+): ", re.M
+    )
+    files = [p for room in ("autograder", "labs") for p in ROOT.glob(f"{room}/**/*.py")]
+    names = {*dir(builtins), *sys.stdlib_module_names, *(path.stem for path in files)}
+    for path in files:
+        found = words.findall(path.read_text(encoding="utf-8"))
+        names |= {name for each in found for name in each if name}
+    found = [
+        (p, name)
+        for p in files
+        if p.is_relative_to(ROOT / "autograder")
+        for name in stale(p, names)
+    ]
+    assert found == []

@@ -74,10 +74,10 @@ def of_lab(place: LabSources, plan: Plan) -> dict[str, StagePlan]:
     spec.loader.exec_module(module)
     found = {}
     for exercise, (check, steps_of) in module.STAGES.items():
-        trials = plan.trials.get(check, ())
-        if not trials:
+        check_cases = plan.check_cases.get(check, ())
+        if not check_cases:
             raise ValueError(f"{path}: {exercise}: {check} is no check with cases")
-        case = trials[0].case
+        case = check_cases[0].case
         given = {
             name: to_torch(tensor) for name, tensor in {**case.tensors, **case.weights}.items()
         }

@@ -242,7 +242,7 @@ def _is_plain(numbers: NDArray[Any]) -> bool:
 class _Asked:
     """One check on one case: the numbers that it gives, and those that it expects."""
 
-    trial: CheckCase
+    check_case: CheckCase
     given: set[Numbers] = field(default_factory=set)
     expected: set[Numbers] = field(default_factory=set)
 
@@ -286,7 +286,7 @@ def handed_out(place: LabSources) -> Iterator[str]:
     holders: dict[Numbers, list[CheckCase]] = {}
     for one in found:
         for numbers in one.given:
-            holders.setdefault(numbers, []).append(one.trial)
+            holders.setdefault(numbers, []).append(one.check_case)
     told: set[tuple[str, str, str]] = set()  # check, recipe, the other check
     for one in found:
         news = one.expected - one.given
@@ -295,9 +295,9 @@ def handed_out(place: LabSources) -> Iterator[str]:
         for held in holders.keys() - one.given:
             if held in news or any(map(held.tells, made)):
                 told.update(
-                    (one.trial.check, one.trial.case.recipe, other.check)
+                    (one.check_case.check, one.check_case.case.recipe, other.check)
                     for other in holders[held]
-                    if one.trial.case.hidden or not other.case.hidden
+                    if one.check_case.case.hidden or not other.case.hidden
                 )
     for check, recipe, other in sorted(told):
         yield (
@@ -314,16 +314,16 @@ def _asked(place: LabSources) -> list[_Asked]:
     # Workers are without oneDNN, whose bfloat16 kernels round in other places.
     before = torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
     try:
-        for public in plan.trials.values():
-            used = {trial.case.recipe for trial in public}
+        for public in plan.check_cases.values():
+            used = {check_case.case.recipe for check_case in public}
             more = (replace(public[0], case=case) for case in hidden if case.recipe in used)
-            for trial in (*public, *more):
+            for check_case in (*public, *more):
                 transport.given = set()
                 with _noted() as expected:
                     student = Student(transport)
-                    trial.run(student, trial.case)
+                    check_case.run(student, check_case.case)
                     student.flush()
-                found.append(_Asked(trial, transport.given, expected))
+                found.append(_Asked(check_case, transport.given, expected))
     finally:
         torch.backends.mkldnn.set_flags(before[0])  # type: ignore[no-untyped-call]
         transport.close()

@@ -53,59 +53,59 @@ class RequestHistory:
         self._questions[place] = equal or asked
 
     def coming(self, rest: Iterable[Sequence[CheckCase]], number: int) -> Coming:
-        """Return what will be asked, up to the first trial of which nobody knows.
+        """Return what will be asked, up to the first check case of which nobody knows.
 
         Args:
-            rest: the trials of one check after the other.
+            rest: the cases of one check after the other.
             number: those of the first check that have been run already.
         """
-        for trials in rest:
-            for place, trial in enumerate(trials):
+        for check_cases in rest:
+            for place, check_case in enumerate(check_cases):
                 if place < number:
                     continue
-                question = self._questions.get((trial.check, trial.case.name, place == 0))
+                question = self._questions.get((check_case.check, check_case.case.name, place == 0))
                 if question is None:
                     return
                 # Other cases of a check run in the namespaces of its first: that has to run, too.
-                yield question, len(trials) == 1
+                yield question, len(check_cases) == 1
             number = 0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All trials of a lab by check, collected once and run for every hand-in.
+    """All check cases of a lab by check, collected once and run for every hand-in.
 
-    ``confirmations``, by the checks whose counts they confirm, are asked as :mod:`confirm`
-    decides. ``behaviours``, by exercise and mistake, are asked where answers give no name.
-    ``habits`` grow from hand-in to hand-in, and so does what is ``shared`` by known ones.
+    ``confirmations``, by the checks whose counts they confirm, are asked as the judge decides.
+    ``behaviours``, by exercise and mistake, are asked where answers give no name.
+    ``history`` grows from hand-in to hand-in, and so does what is ``shared`` by known ones.
     """
 
     lab: Lab
-    trials: dict[str, tuple[CheckCase, ...]]
+    check_cases: dict[str, tuple[CheckCase, ...]]
     confirmations: dict[tuple[str, ...], CheckCase] = field(default_factory=dict)
     behaviours: dict[str, dict[str, CheckCase]] = field(default_factory=dict)
-    habits: RequestHistory = field(default_factory=RequestHistory)
+    history: RequestHistory = field(default_factory=RequestHistory)
     shared: SharedReplies = field(default_factory=SharedReplies)
 
     def split(self, *, hidden: bool) -> dict[str, tuple[CheckCase, ...]]:
-        """The trials by check, on hidden cases or on public ones."""
+        """The check cases by check, on hidden cases or on public ones."""
         return {
-            name: tuple(trial for trial in trials if trial.case.hidden == hidden)
-            for name, trials in self.trials.items()
+            name: tuple(one for one in its if one.case.hidden == hidden)
+            for name, its in self.check_cases.items()
         }
 
     def shuffled(self, seed: str) -> Plan:
-        """The same trials, the cases of every check in an order that ``seed`` decides.
+        """The same check cases, those of every check in an order that ``seed`` decides.
 
         Where a check or a case is taken away, the others keep their order: what was kept of a
         hand-in can be judged by the lab of today.
         """
 
-        def place(trial: CheckCase) -> bytes:
-            return hashlib.sha256(f"{seed} {trial.case.name}".encode()).digest()
+        def place(one: CheckCase) -> bytes:
+            return hashlib.sha256(f"{seed} {one.case.name}".encode()).digest()
 
-        mixed = {name: tuple(sorted(ts, key=place)) for name, ts in self.trials.items()}
-        return replace(self, trials=mixed)
+        mixed = {name: tuple(sorted(its, key=place)) for name, its in self.check_cases.items()}
+        return replace(self, check_cases=mixed)
 
 
 # The checks of a lab as a plan, collected by pytest once.
@@ -128,25 +128,25 @@ def arguments(folder: Path, more: Sequence[str] = ()) -> list[str]:
 def plan_of(
     session: pytest.Session, guard: Callable[[pytest.Function], Callable[[], None]]
 ) -> Plan:
-    """All trials of a session that has collected; ``guard`` gives each its clock."""
+    """All check cases of a session that has collected; ``guard`` gives each its clock."""
     lab = plugin.lab_of(session.config)
-    trials: dict[str, list[CheckCase]] = {check.name: [] for check in lab.checks}
+    check_cases: dict[str, list[CheckCase]] = {check.name: [] for check in lab.checks}
     confirmations: dict[tuple[str, ...], CheckCase] = {}
     behaviours: dict[str, dict[str, CheckCase]] = {}
     for item in session.items:
         case = plugin.case_of(item)
         if case is not None and isinstance(item, pytest.Function):
-            trial = CheckCase(item.originalname, case, item.obj, guard(item))
+            check_case = CheckCase(item.originalname, case, item.obj, guard(item))
             if confirmed := plugin.confirmed(item):
-                confirmations.setdefault(confirmed, trial)  # one case is enough
+                confirmations.setdefault(confirmed, check_case)  # one case is enough
             elif shown := plugin.behaviour_of(item):
                 if not case.hidden:
-                    behaviours.setdefault(shown[1], {}).setdefault(shown[0], trial)
+                    behaviours.setdefault(shown[1], {}).setdefault(shown[0], check_case)
             else:
-                trials[trial.check].append(trial)
+                check_cases[check_case.check].append(check_case)
     return Plan(
         lab,
-        {name: tuple(found) for name, found in trials.items()},
+        {name: tuple(found) for name, found in check_cases.items()},
         confirmations,
         behaviours,
     )

@@ -143,7 +143,7 @@ def grade(lab: str, expected: Mapping[str, Any], chunk: str) -> dict[str, Any]:
 
     Args:
         lab: its name.
-        expected: :class:`Same` of who asks, as plain data.
+        expected: :class:`Fingerprint` of who asks, as plain data.
         chunk: from :func:`chunk_of`.
 
     Returns:

@@ -143,7 +143,7 @@ class JudgeProcess:
         """Wait until both stand; the numbers of cases, and the isolation layers that bind.
 
         Raises:
-            CrewLost: one of them has ended.
+            JudgeProcessLost: one of them has ended.
         """
         message = self.hear()
         if "ready" not in message:
@@ -158,7 +158,7 @@ class JudgeProcess:
         """The next message of the judge.
 
         Raises:
-            CrewLost: it has ended.
+            JudgeProcessLost: it has ended.
         """
         stream: IO[bytes] | None = self.judge.stdout
         assert stream is not None

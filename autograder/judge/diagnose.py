@@ -36,12 +36,12 @@ def stages_of(plan: Plan, course: StagePlan, transport: CheckTransport) -> list[
     Raises:
         NoWorker: none could be started.
     """
-    trials = plan.trials.get(course.check, ())
-    trial = next((trial for trial in trials if trial.case.name == course.case), None)
-    if trial is None:
+    check_cases = plan.check_cases.get(course.check, ())
+    check_case = next((one for one in check_cases if one.case.name == course.case), None)
+    if check_case is None:
         return []
     try:
-        student, _ = _asked(trial, transport, traced=True)
+        student, _ = _asked(check_case, transport, traced=True)
     except WorkerLost:
         return []
     tables = [made for made in student.traces if isinstance(made, Tensor)]
@@ -58,7 +58,7 @@ def stages_of(plan: Plan, course: StagePlan, transport: CheckTransport) -> list[
 
 
 def _asked(
-    trial: CheckCase, transport: CheckTransport, *, traced: bool = False
+    check_case: CheckCase, transport: CheckTransport, *, traced: bool = False
 ) -> tuple[Student, bool | None]:
     """Ask; once more, when a stray signal took the worker.
 
@@ -67,24 +67,24 @@ def _asked(
     """
     student = Student(transport, traced=traced)
     try:
-        return student, _ask(trial, student)
+        return student, _ask(check_case, student)
     except WorkerLost as lost:
         if not lost.stray:
             raise
     transport.forgive()
     student = Student(transport, traced=traced)
-    return student, _ask(trial, student)
+    return student, _ask(check_case, student)
 
 
-def _ask(trial: CheckCase, student: Student) -> bool | None:
+def _ask(check_case: CheckCase, student: Student) -> bool | None:
     """Return whether it passes, or what it says itself; None when it cannot be asked.
 
     Raises:
         WorkerLost, NoWorker.
     """
-    trial.guard()
+    check_case.guard()
     try:
-        says = trial.run(student, trial.case)
+        says = check_case.run(student, check_case.case)
         student.flush()
     except CheckFailed:
         return False
@@ -190,9 +190,9 @@ def with_experiments(plan: Plan, naming: Naming, known: Known, transport: CheckT
         return naming
     held: dict[str, None] = {}
     for exercise in naming.exercises:
-        for mistake, trial in plan.behaviours.get(exercise, {}).items():
+        for mistake, check_case in plan.behaviours.get(exercise, {}).items():
             try:
-                if mistake in known.bank.classes and _asked(trial, transport)[1]:
+                if mistake in known.bank.classes and _asked(check_case, transport)[1]:
                     held[mistake] = None
             except WorkerLost:
                 return naming  # it costs more than it can tell

@@ -46,13 +46,13 @@ def chosen(plan: Plan, results: Mapping[str, CheckResult], seed: str) -> list[Ch
     found = []
     for check in plan.lab.checks:
         result = results.get(check.name)
-        trials = plan.trials.get(check.name, ())
-        if result is None or check.fresh or not trials:
+        check_cases = plan.check_cases.get(check.name, ())
+        if result is None or check.fresh or not check_cases:
             continue
         if result.outcome is Outcome.PASSED:
-            found.append(trials[-1])
+            found.append(check_cases[-1])
         elif result.outcome is Outcome.FAILED:
-            found += [trial for trial in trials if trial.case.name == result.case]
+            found += [one for one in check_cases if one.case.name == result.case]
     kept = random.Random(seed).sample(range(len(found)), min(REPLAYED, len(found)))
     return [found[place] for place in sorted(kept, reverse=True)]
 
@@ -65,15 +65,15 @@ def changed(
     Raises:
         NoWorker: none could be started.
     """
-    trials = chosen(plan, results, seed)
-    if not trials:
+    check_cases = chosen(plan, results, seed)
+    if not check_cases:
         return []
     transport.renew()
     differ = []
-    for trial in trials:
-        trial.guard()
+    for check_case in check_cases:
+        check_case.guard()
         try:
-            passed = _passes(trial, transport)
+            passed = _passes(check_case, transport)
         except WorkerLost as lost:
             if lost.stray or lost.clock == "whole":
                 continue  # somebody's kill, or a hand-in's budget, says nothing about the order
@@ -82,17 +82,17 @@ def changed(
             raise
         except Exception:
             passed = False  # an answer that no check expects must not cost us the judge
-        if passed != (results[trial.check].outcome is Outcome.PASSED):
-            differ.append(trial.check)
+        if passed != (results[check_case.check].outcome is Outcome.PASSED):
+            differ.append(check_case.check)
     titles = [check.title for check in plan.lab.checks if check.name in differ]
     named = {"en": ", ".join(t.en for t in titles), "zh": "、".join(t.zh for t in titles)}
     return [Message("check.state_carries_over", {"checks": named})] if differ else []
 
 
-def _passes(trial: CheckCase, transport: WorkerTransport) -> bool:
+def _passes(check_case: CheckCase, transport: WorkerTransport) -> bool:
     student = Student(transport)
     try:
-        trial.run(student, trial.case)
+        check_case.run(student, check_case.case)
         student.flush()
     except (CheckFailed, StudentError):
         return False
@@ -119,7 +119,7 @@ _F = TypeVar("_F", bound=Callable[..., None])
 def confirms(*checks: str) -> Callable[[_F], _F]:
     """Mark a function of ``confirmations.py``: it confirms what these checks have counted.
 
-    It gets a :class:`Watched` student and a case, earns nothing and costs nothing.
+    It gets a :class:`WatchedHandIn` and a case, earns nothing and costs nothing.
     """
     mark: Callable[[_F], _F] = pytest.mark.confirms(*checks)
     return mark
@@ -194,20 +194,22 @@ def disagreements(
     """
     passed = {result.check for result in results if result.outcome is Outcome.PASSED}
     asked = [
-        (tuple(check.title for check in plan.lab.checks if check.name in checks), trial)
-        for checks, trial in plan.confirmations.items()
+        (tuple(check.title for check in plan.lab.checks if check.name in checks), check_case)
+        for checks, check_case in plan.confirmations.items()
         if passed.issuperset(checks)  # else its own counts have told already
     ]
     if not asked or transport.usage() is None:
         return []  # a worker for nothing takes seconds where each is a Python of its own
-    return [mark for titles, trial in asked for mark in _asked(titles, trial, transport)]
+    return [mark for titles, check_case in asked for mark in _asked(titles, check_case, transport)]
 
 
-def _asked(titles: Sequence[Text], trial: CheckCase, transport: WorkerTransport) -> list[Message]:
-    trial.guard()
+def _asked(
+    titles: Sequence[Text], check_case: CheckCase, transport: WorkerTransport
+) -> list[Message]:
+    check_case.guard()
     try:
         with transport.exact():  # a peak stays: one worker for each
-            trial.run(WatchedHandIn(transport), trial.case)
+            check_case.run(WatchedHandIn(transport), check_case.case)
     except Disagreement as error:
         named = {"en": ", ".join(t.en for t in titles), "zh": "、".join(t.zh for t in titles)}
         return [Message(error.key, {"checks": named, **error.values})]

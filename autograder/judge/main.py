@@ -214,10 +214,12 @@ class Judge:
         plan = plan_of(session, guard)
         gc.collect()
         gc.freeze()  # forked judges share these pages; collecting would copy them
-        cases = {t.case.name: t.case.hidden for found in plan.trials.values() for t in found}
+        cases = {t.case.name: t.case.hidden for found in plan.check_cases.values() for t in found}
         weights = option("--real-weights")
         if weights:
-            named = (t.case.values.get("mapped") for found in plan.trials.values() for t in found)
+            named = (
+                t.case.values.get("mapped") for found in plan.check_cases.values() for t in found
+            )
             self._mapping = (weights, *sorted({prefix for prefix in named if prefix}))
         counts = {"hidden": sum(cases.values()), "public": len(cases) - sum(cases.values())}
         try:

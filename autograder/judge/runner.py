@@ -72,9 +72,9 @@ class Runner:
             One result per check that ran, in the order of the lab.
         """
         self._only = only
-        trials = chain.from_iterable(self._plan.trials.values())
-        if any_trial := next(trials, None):
-            any_trial.guard()  # the clock is over imports, too
+        check_cases = chain.from_iterable(self._plan.check_cases.values())
+        if any_check_case := next(check_cases, None):
+            any_check_case.guard()  # the clock is over imports, too
         self._settled = {file: self._import(file, problems) for file in self._plan.lab.files}
         return self._checks(hidden=False)
 
@@ -113,7 +113,7 @@ class Runner:
         return tuple(self._results.values())
 
     def _rest(self, here: Check, *, hidden: bool) -> Iterator[tuple[CheckCase, ...]]:
-        """The trials of this check and of those after it, up to one with a process of its own."""
+        """The cases of this check and of those after it, up to one with a process of its own."""
         begun = False
         for exercise in self._plan.lab.exercises:
             for check in exercise.checks:
@@ -125,9 +125,9 @@ class Runner:
                 known = [self._results.get(name) for name in (check.name, *check.needs)]
                 known.append(self._settled[exercise.file])
                 if all(result is None or result.outcome is Outcome.PASSED for result in known):
-                    yield self._trials_of(check, hidden=hidden)
+                    yield self._cases_of(check, hidden=hidden)
 
-    def _trials_of(self, check: Check, *, hidden: bool) -> tuple[CheckCase, ...]:
+    def _cases_of(self, check: Check, *, hidden: bool) -> tuple[CheckCase, ...]:
         return self._split[hidden].get(check.name, ())
 
     def _import(
@@ -163,9 +163,9 @@ class Runner:
         for need in check.needs:
             if self._results[need].outcome is not Outcome.PASSED:
                 return self._missing_need(need)
-        if not self._plan.trials.get(check.name):
+        if not self._plan.check_cases.get(check.name):
             return CheckResult("", Outcome.NOT_GRADED, Message("check.no_weights"))
-        if not self._trials_of(check, hidden=hidden):
+        if not self._cases_of(check, hidden=hidden):
             return self._results.get(check.name) or CheckResult("", Outcome.PASSED)
         if check.fresh:
             self._transport.renew()
@@ -173,7 +173,7 @@ class Runner:
         again = False
         while True:
             try:
-                result = self._trials(check, hidden=hidden, again=again)
+                result = self._run_cases(check, hidden=hidden, again=again)
                 break
             except (OutOfTurn, WorkerLost) as error:
                 del self.answers[answered:]
@@ -184,20 +184,20 @@ class Runner:
             self._transport.renew()
         return outcomes.without_data(result) if hidden else result
 
-    def _trials(self, check: Check, *, hidden: bool, again: bool) -> CheckResult:
+    def _run_cases(self, check: Check, *, hidden: bool, again: bool) -> CheckResult:
         """Run one check on its cases, up to the first that it fails.
 
         Raises:
             OutOfTurn: it has to begin anew.
             WorkerLost: to a stray signal, unless this is done ``again``.
         """
-        trials = self._trials_of(check, hidden=hidden)
-        trials[0].guard()
-        for number, trial in enumerate(trials):
+        check_cases = self._cases_of(check, hidden=hidden)
+        check_cases[0].guard()
+        for number, check_case in enumerate(check_cases):
             if self._ahead and not self._ahead.expecting:
                 rest = self._rest(check, hidden=hidden)
-                self._ahead.expect(self._plan.habits.coming(rest, number))
-            result = self._trial(trial, fresh=number == 0, again=again)
+                self._ahead.expect(self._plan.history.coming(rest, number))
+            result = self._run_case(check_case, fresh=number == 0, again=again)
             if result is not None:
                 return result
         prints = self._transport.take_prints()
@@ -207,16 +207,16 @@ class Runner:
             "", Outcome.PASSED, prints="\n".join(cut(prints.splitlines(), KEPT_LINES))
         )
 
-    def _trial(self, trial: CheckCase, *, fresh: bool, again: bool) -> CheckResult | None:
+    def _run_case(self, check_case: CheckCase, *, fresh: bool, again: bool) -> CheckResult | None:
         """Run one check on one case; None when it passed."""
-        student, case = Student(self._transport, fresh=fresh), trial.case
+        student, case = Student(self._transport, fresh=fresh), check_case.case
         ended: Exception | None = None
         answered = not case.hidden
         try:
-            trial.run(student, case)
+            check_case.run(student, case)
             student.flush()
             self.operators.update(student.operators)
-            self._plan.habits.learn(trial.check, case, student)
+            self._plan.history.learn(check_case.check, case, student)
             return None
         except OutOfTurn:
             answered = False  # it is asked anew
@@ -225,7 +225,7 @@ class Runner:
             return self._shown(CheckResult("", Outcome.FAILED, error.message, case=case.name))
         except StudentError as error:
             ended = error
-            return self._shown(self._raised(error, case, trial.check))
+            return self._shown(self._raised(error, case, check_case.check))
         except WorkerLost as error:
             ended = error
             if error.stray and not again:
@@ -244,7 +244,7 @@ class Runner:
         finally:
             self._room -= student.bytes if answered else 0
             if answered and self._room >= 0:
-                self.answers.append(Answer(trial.check, case, student.asked, ended))
+                self.answers.append(Answer(check_case.check, case, student.asked, ended))
 
     def _raised(self, error: StudentError, case: Case, check: str) -> CheckResult:
         lab = self._plan.lab
@@ -271,8 +271,8 @@ class Runner:
                 continue
             each = [*[passed] * first, result]
             each += [one or passed for one in self._behind(check, first, result)]
-            for trial, one in zip(self._trials_of(check, hidden=False), each, strict=True):
-                found.append(replace(one, check=check.name, case=trial.case.name))
+            for check_case, one in zip(self._cases_of(check, hidden=False), each, strict=True):
+                found.append(replace(one, check=check.name, case=check_case.case.name))
         return tuple(found)
 
     def ask_behind_failures(self, exercises: Collection[str]) -> None:
@@ -291,7 +291,7 @@ class Runner:
 
     def _failed_at(self, check: Check, result: CheckResult) -> int | None:
         """Which public case a check lost its points on, by number; None if on none."""
-        cases = [trial.case.name for trial in self._trials_of(check, hidden=False)]
+        cases = [one.case.name for one in self._cases_of(check, hidden=False)]
         lost = result.outcome in _LOST and result.case in cases
         return cases.index(result.case) if lost else None
 
@@ -299,12 +299,12 @@ class Runner:
         """What becomes of the public cases after one that failed; like it, once too many ended."""
         found: list[CheckResult | None] = []
         lost_before = self._transport.lost
-        for trial in self._trials_of(check, hidden=False)[first + 1 :]:
+        for check_case in self._cases_of(check, hidden=False)[first + 1 :]:
             one: CheckResult | None = result
             if self._transport.lost - lost_before < self._plan.lab.limits.lost_workers:
                 self._prints_shown = False
-                trial.guard()
-                one = self._trial(trial, fresh=not found, again=True)
+                check_case.guard()
+                one = self._run_case(check_case, fresh=not found, again=True)
                 self._transport.take_prints()
             found.append(one)
         return found
@@ -326,13 +326,13 @@ class Runner:
                         continue
                     if not skipped and result.outcome is not Outcome.FAILED:
                         continue
-                    trials = self._plan.trials.get(check.name, ())
-                    asked = [trial for trial in trials if trial.case.hidden == hidden]
-                    for number, trial in enumerate(asked):
+                    check_cases = self._plan.check_cases.get(check.name, ())
+                    asked = [one for one in check_cases if one.case.hidden == hidden]
+                    for number, check_case in enumerate(asked):
                         if self._transport.lost - lost_before >= self._plan.lab.limits.lost_workers:
                             break
-                        trial.guard()
-                        self._trial(trial, fresh=number == 0, again=True)
+                        check_case.guard()
+                        self._run_case(check_case, fresh=number == 0, again=True)
 
     def _missing_need(self, need: str) -> CheckResult:
         result = self._results[need]

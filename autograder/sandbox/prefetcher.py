@@ -114,7 +114,7 @@ class Prefetcher:
 
         Raises:
             WorkerLost: while it answered this.
-            LostUnasked: while it answered something else.
+            LostUnrequested: while it answered something else.
             OutOfTurn: see there.
         """
         question = self._next(asked)

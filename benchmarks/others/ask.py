@@ -61,13 +61,13 @@ def _plan(lab: str, hidden: str) -> Plan:
     for file in (found.folder / "cases.safetensors", Path(hidden)):
         for case in case_files.load(file):
             by_recipe.setdefault(case.recipe, []).append(case)
-    trials: dict[str, tuple[CheckCase, ...]] = {check.name: () for check in found.checks}
+    check_cases: dict[str, tuple[CheckCase, ...]] = {check.name: () for check in found.checks}
     for name, function in _checks(found.folder):
-        if name in trials:
+        if name in check_cases:
             recipes = [recipe for mark in function.pytestmark for recipe in mark.args]
             cases = [case for recipe in recipes for case in by_recipe.get(recipe, ())]
-            trials[name] = tuple(CheckCase(name, case, function) for case in cases)
-    return Plan(found, trials)
+            check_cases[name] = tuple(CheckCase(name, case, function) for case in cases)
+    return Plan(found, check_cases)
 
 
 def _checks(folder: Path) -> Iterator[tuple[str, Any]]:

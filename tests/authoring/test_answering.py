@@ -31,7 +31,9 @@ def test_two_labs_are_collected_in_one_process() -> None:
     found = sorted(labfile.LABS.glob("*/checks/test_mlp.py"))[:2]
     assert len(found) == 2
     for path in found:
-        trials = [one for group in collect(path.parents[1]).trials.values() for one in group]
-        files = {Path(one.run.__code__.co_filename) for one in trials}
+        check_cases = [
+            one for group in collect(path.parents[1]).check_cases.values() for one in group
+        ]
+        files = {Path(one.run.__code__.co_filename) for one in check_cases}
         assert path in files
         assert {file.parent for file in files} == {path.parent}

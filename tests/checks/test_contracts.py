@@ -45,11 +45,13 @@ def test_a_row_is_a_check_with_its_name_title_cases_and_values(tmp_path: Path) -
         text = text.replace(tiny_lab.FUNCTION.format(name, "answer"), "")
     file.write_text(text + LISTED, encoding="utf-8")
     assert labfile.load(lab.folder).checks == lab.checks
-    trials = {name: plan.collect(lab.folder).trials[name] for name in ("test_one", "test_two")}
-    for name, (trial,) in trials.items():
-        asked = list(inspect.signature(trial.run).parameters.values())[2].default
-        assert (trial.case.name, asked) == ("numbers-public-0", f"answer.{name[5:]}")
-        assert (inspect.getdoc(trial.run) or "").startswith(f"{name[5:]} gives")
+    check_cases = {
+        name: plan.collect(lab.folder).check_cases[name] for name in ("test_one", "test_two")
+    }
+    for name, (check_case,) in check_cases.items():
+        asked = list(inspect.signature(check_case.run).parameters.values())[2].default
+        assert (check_case.case.name, asked) == ("numbers-public-0", f"answer.{name[5:]}")
+        assert (inspect.getdoc(check_case.run) or "").startswith(f"{name[5:]} gives")
 
 
 @pytest.mark.parametrize(

@@ -72,12 +72,12 @@ RUNS: dict[str, Callable[[Student, Case], None]] = {
 def graded() -> tuple[CheckResult, ...]:
     """The results of a hand-in that tells its number on the hidden case."""
     cases = tiny_lab.case(0), tiny_lab.case(4, hidden=True)
-    trials = {
+    check_cases = {
         name: tuple(CheckCase(name, case, run) for case in cases) for name, run in RUNS.items()
     }
     transport = LocalTransport(Sources({"attention.py": SPEAKING, "mlp.py": ""}))
     try:
-        return Runner(Plan(LAB, trials), transport).run({}, set())
+        return Runner(Plan(LAB, check_cases), transport).run({}, set())
     finally:
         transport.close()
 

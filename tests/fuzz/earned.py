@@ -21,7 +21,7 @@ from autograder.sandbox.student import Other, decode
 from autograder.sandbox.transport import Sources, WorkerTransport
 from autograder.wire.messages import Tensor, pack, unpack
 from tests.fuzz.changes import copied
-from tests.fuzz.right_replies import Replying, Trialled
+from tests.fuzz.right_replies import Replying, SingleCheck
 
 Path = tuple[Any, ...]
 MARKS = ("$tuple", "$list", "$dict")
@@ -37,17 +37,17 @@ class Leaf:
     fatal: frozenset[str]
 
 
-def graded(trialled: Trialled, reply: bytes, *, hidden: bool = False) -> CheckResult:
+def graded(single: SingleCheck, reply: bytes, *, hidden: bool = False) -> CheckResult:
     """The check's result if the worker gives this reply to it."""
-    transport = worker_of(trialled, reply)
-    (result,) = Runner(trialled.plan(hidden=hidden), transport).run({}, set())
+    transport = worker_of(single, reply)
+    (result,) = Runner(single.plan(hidden=hidden), transport).run({}, set())
     return result
 
 
-def worker_of(trialled: Trialled, reply: bytes) -> WorkerTransport:
+def worker_of(single: SingleCheck, reply: bytes) -> WorkerTransport:
     """What the judge has of a worker that gives this reply to the check."""
-    worker = Replying((*trialled.replies[:-1], reply))
-    return WorkerTransport(worker.start, Sources({}), trialled.lab.limits)
+    worker = Replying((*single.replies[:-1], reply))
+    return WorkerTransport(worker.start, Sources({}), single.lab.limits)
 
 
 def _leaves(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Path]]:
@@ -103,9 +103,9 @@ SPOILED: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @cache
-def leaves(trialled: Trialled) -> tuple[Leaf, ...]:
+def leaves(single: SingleCheck) -> tuple[Leaf, ...]:
     """The leaves that a check looks at."""
-    tree, arrays = unpack(trialled.replies[-1])
+    tree, arrays = unpack(single.replies[-1])
     found = []
     for number, value in enumerate(tree["values"]):
         for path, keys in _leaves(value):
@@ -120,7 +120,7 @@ def leaves(trialled: Trialled) -> tuple[Leaf, ...]:
             for name, (node, more) in spoilt.items():
                 other = copied(tree)
                 _put(other["values"], (number, *keys), node)
-                result = graded(trialled, pack(other, named(other, {**arrays, **more})))
+                result = graded(single, pack(other, named(other, {**arrays, **more})))
                 if result.outcome is not Outcome.PASSED:
                     fatal.add(name)
             if fatal:
@@ -134,13 +134,13 @@ def named(tree: Any, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: array for name, array in arrays.items() if f'"{name}"' in text}
 
 
-def unearned(trialled: Trialled, reply: bytes) -> str:
+def unearned(single: SingleCheck, reply: bytes) -> str:
     """Why a pass on this reply was not earned; empty if it was."""
     tree, arrays = unpack(reply)
-    if "error" in tree and "error" not in unpack(trialled.replies[-1])[0]:
+    if "error" in tree and "error" not in unpack(single.replies[-1])[0]:
         return "it says that student code raised"
     values = [_decoded(value, arrays) for value in tree["values"]]
-    pairs = [(leaf, _at(values, leaf.path)) for leaf in leaves(trialled)]
+    pairs = [(leaf, _at(values, leaf.path)) for leaf in leaves(single)]
     for leaf, new in pairs:
         if problem := _problem(leaf, new):
             return f"{problem} at {leaf.path}"

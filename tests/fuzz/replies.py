@@ -37,7 +37,7 @@ from tests.fuzz import messages
 from tests.fuzz.changes import change_tree, noise, odd
 from tests.fuzz.earned import drawn, graded, named, tensor, unearned, worker_of
 from tests.fuzz.profile import Draw
-from tests.fuzz.right_replies import Trialled, trials
+from tests.fuzz.right_replies import SingleCheck, single_checks
 from tests.fuzz.scratch import folder
 
 UNREADABLE = "which this release has no words for"  # a message that no report can show
@@ -164,9 +164,9 @@ def changed(blob: bytes, dice: tuple[random.Random, ...]) -> bytes:
     return messages.changed(blob, tuple(late)) if late else blob
 
 
-def reshaped(trialled: Trialled) -> Iterator[bytes]:
+def reshaped(single: SingleCheck) -> Iterator[bytes]:
     """A right worker's last reply with one tensor in every shape near its own, empty ones too."""
-    tree, tensors = unpack(trialled.replies[-1])
+    tree, tensors = unpack(single.replies[-1])
     for name, old in tensors.items():
         count = max(1, math.prod(old.shape))
         shapes = {(), (0,), old.shape[::-1]}
@@ -183,33 +183,33 @@ def reshaped(trialled: Trialled) -> Iterator[bytes]:
 
 def run(draw: Draw) -> None:
     """Grade one reply of a worker to one check."""
-    trialled = trials()[draw.base % len(trials())]
-    hidden = draw.base // len(trials()) % 4 == 0
+    single = single_checks()[draw.base % len(single_checks())]
+    hidden = draw.base // len(single_checks()) % 4 == 0
     with np.errstate(all="ignore"):  # casts overflow here on purpose; a warning tells nothing
         reply = {
-            "valid": lambda: trialled.replies[-1],
+            "valid": lambda: single.replies[-1],
             "noise": lambda: noise(random.Random(draw.base)),
-            "changed": lambda: changed(trialled.replies[-1], draw.dice),
+            "changed": lambda: changed(single.replies[-1], draw.dice),
         }[draw.kind]()
-        result = graded(trialled, reply, hidden=hidden)
+        result = graded(single, reply, hidden=hidden)
         assert result.outcome in OUTCOMES, result
         assert result.outcome is Outcome.PASSED or draw.kind != "valid"
         if result.outcome is Outcome.PASSED:
-            assert not (why := unearned(trialled, reply)), f"{trialled.check.name}: {why}"
-        if draw.base // len(trials()) % 3 == 0:
-            _kept(trialled, reply, result, hidden=hidden)
+            assert not (why := unearned(single, reply)), f"{single.check.name}: {why}"
+        if draw.base // len(single_checks()) % 3 == 0:
+            _kept(single, reply, result, hidden=hidden)
     _understood(result, reply)
     if hidden and result.outcome is not Outcome.PASSED:
         assert result.hidden and result.message is not None and not result.message.values
         assert not (result.prints or result.frames or result.case)
-    shown(result, trialled.lab)
+    shown(result, single.lab)
 
 
-def _kept(trialled: Trialled, reply: bytes, result: CheckResult, *, hidden: bool) -> None:
+def _kept(single: SingleCheck, reply: bytes, result: CheckResult, *, hidden: bool) -> None:
     """What was written down of it gives the same result when it is asked again."""
     path = folder("kept") / "reply"
-    keeping = KeepingTransport(worker_of(trialled, reply), path, {"files": {}})
-    plan = trialled.plan(hidden=hidden)
+    keeping = KeepingTransport(worker_of(single, reply), path, {"files": {}})
+    plan = single.plan(hidden=hidden)
     first = Runner(plan, keeping).run({}, set())
     keeping.save()
     again = Runner(plan, KeptTransport(path)).run({}, set())

@@ -26,18 +26,18 @@ MAX_BYTES = 300_000  # of a case: the long ones show nothing here that short one
 
 
 @dataclass(frozen=True, eq=False)
-class Trialled:
+class SingleCheck:
     """One check on one case, alone in a lab, and the replies of a right worker in order."""
 
     check: Check
     lab: Lab
-    trial: CheckCase
+    check_case: CheckCase
     replies: tuple[bytes, ...]
 
     def plan(self, *, hidden: bool) -> Plan:
-        """A plan of this trial alone."""
-        case = replace(self.trial.case, hidden=hidden)
-        return Plan(self.lab, {self.check.name: (replace(self.trial, case=case),)})
+        """A plan of this check case alone."""
+        case = replace(self.check_case.case, hidden=hidden)
+        return Plan(self.lab, {self.check.name: (replace(self.check_case, case=case),)})
 
 
 class Replying:
@@ -122,13 +122,13 @@ def alone(lab: Lab, check: Check, file: str) -> Lab:
 
 
 @cache
-def trials() -> tuple[Trialled, ...]:
+def single_checks() -> tuple[SingleCheck, ...]:
     """Every check that public cases serve, on the smallest of its cases; none that needs ranks."""
-    return tuple(one for lab in LABS for one in trials_of(lab))
+    return tuple(one for lab in LABS for one in single_checks_of(lab))
 
 
 @cache
-def trials_of(lab: Lab) -> tuple[Trialled, ...]:
+def single_checks_of(lab: Lab) -> tuple[SingleCheck, ...]:
     """The same of one lab."""
     sources, paths = read_sources(labfile.SOLUTIONS / lab.name, lab.files)
     local = LocalTransport(Sources(sources, paths, lab.given))
@@ -144,14 +144,14 @@ def trials_of(lab: Lab) -> tuple[Trialled, ...]:
                 if not sized or sized[0][0] > MAX_BYTES:
                     continue
                 case = next(case for case in own if case.name == sized[0][1])
-                trial = CheckCase(check.name, case, function)
+                check_case = CheckCase(check.name, case, function)
                 only, recorder = alone(lab, check, exercise.file), _Recorder(local)
-                plan = Plan(only, {check.name: (trial,)})
+                plan = Plan(only, {check.name: (check_case,)})
                 (result,) = Runner(plan, recorder).run({}, set())
                 if recorder.asked_ranks:
                     continue
                 assert result.outcome.value == "passed", result
-                found.append(Trialled(only.checks[0], only, trial, tuple(recorder.replies)))
+                found.append(SingleCheck(only.checks[0], only, check_case, tuple(recorder.replies)))
     finally:
         local.close()
     return tuple(found)

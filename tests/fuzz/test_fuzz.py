@@ -11,7 +11,7 @@ from tests.fuzz import growth
 from tests.fuzz.earned import graded
 from tests.fuzz.profile import Draw, Tally, Target, drawn, fuzz
 from tests.fuzz.replies import OUTCOMES, reshaped
-from tests.fuzz.right_replies import trials
+from tests.fuzz.right_replies import single_checks
 from tests.fuzz.targets import TARGETS, enough, fuzz_all
 
 EVERY = 3  # of all inputs one in so many, others at every commit; all by `make fuzz`
@@ -28,8 +28,10 @@ def test_some_inputs(target: Target) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, where numbers overflow
 def test_a_right_reply_in_another_shape_is_no_fault_of_the_grader() -> None:
-    results = [graded(one, reply, hidden=False) for one in trials() for reply in reshaped(one)]
-    assert len(results) > 10 * len(trials())
+    results = [
+        graded(one, reply, hidden=False) for one in single_checks() for reply in reshaped(one)
+    ]
+    assert len(results) > 10 * len(single_checks())
     assert [result for result in results if result.outcome not in OUTCOMES] == []
 
 

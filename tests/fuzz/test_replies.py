@@ -11,14 +11,14 @@ import pytest
 from autograder.course.records import CheckResult, Outcome
 from autograder.wire.messages import Tensor, pack, unpack
 from tests.fuzz.earned import drawn, graded, leaves, tensor, unearned
-from tests.fuzz.right_replies import LAB, Trialled, trials, trials_of
+from tests.fuzz.right_replies import LAB, SingleCheck, single_checks, single_checks_of
 
 
 @cache
-def right(name: str) -> Trialled:
+def right(name: str) -> SingleCheck:
     """A check with the replies that pass it; of lab 2, where several labs have it."""
-    found = (*trials_of(LAB), *trials())
-    return next(trialled for trialled in found if trialled.check.name == name)
+    found = (*single_checks_of(LAB), *single_checks())
+    return next(single for single in found if single.check.name == name)
 
 
 def replied(name: str, **tensors: Tensor) -> CheckResult:
@@ -93,33 +93,33 @@ def test_a_tensor_that_stands_nowhere_ends_the_worker() -> None:
 
 
 def test_numbers_whose_squares_overflow_pass_for_none() -> None:
-    for trialled in trials_of(LAB):
-        expect_huge_numbers_to_fail(trialled)
+    for single in single_checks_of(LAB):
+        expect_huge_numbers_to_fail(single)
 
 
-def expect_huge_numbers_to_fail(trialled: Trialled) -> None:
+def expect_huge_numbers_to_fail(single: SingleCheck) -> None:
     """Where another number anywhere costs the pass, huge ones everywhere do, too."""
-    tree, arrays = unpack(trialled.replies[-1])
+    tree, arrays = unpack(single.replies[-1])
     for place, name in enumerate(sorted(arrays)):
         with np.errstate(all="ignore"):
             huge = {name: drawn(arrays[name], 1e200 * (1 + place), "float64")}
             reply = pack(tree, {**arrays, **huge})
-            result = graded(trialled, reply)
+            result = graded(single, reply)
             if result.outcome is Outcome.PASSED:
-                assert not unearned(trialled, reply)
+                assert not unearned(single, reply)
 
 
 def test_the_judge_of_passes_sees_what_is_not_earned() -> None:
     """Without this, "never a pass that it did not earn" could not fail."""
-    trialled = right("test_attention_parity")
-    tree, arrays = unpack(trialled.replies[-1])
+    single = right("test_attention_parity")
+    tree, arrays = unpack(single.replies[-1])
     old = arrays["r0"]
-    assert unearned(trialled, trialled.replies[-1]) == ""
+    assert unearned(single, single.replies[-1]) == ""
     for spoilt in (
         drawn(old), tensor(np.full(old.shape, np.nan), "float32"), tensor(old.array[0], "float32")
     ):  # fmt: skip
-        assert unearned(trialled, pack(tree, {"r0": spoilt}))
-    assert unearned(trialled, pack({"values": [None, {"$other": "x"}]}, {}))
-    assert unearned(trialled, pack(tree | {"error": {}}, arrays))
-    kinds = {kind for one in trials_of(LAB) for leaf in leaves(one) for kind in leaf.fatal}
+        assert unearned(single, pack(tree, {"r0": spoilt}))
+    assert unearned(single, pack({"values": [None, {"$other": "x"}]}, {}))
+    assert unearned(single, pack(tree | {"error": {}}, arrays))
+    kinds = {kind for one in single_checks_of(LAB) for leaf in leaves(one) for kind in leaf.fatal}
     assert kinds == {"kind", "shape", "dtype", "finite", "values"}

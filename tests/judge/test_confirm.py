@@ -201,8 +201,8 @@ def test_where_nothing_is_visible_nothing_is_said(outcome: Outcome) -> None:
         student.usage()
         raise AssertionError
 
-    trial = CheckCase("confirm_a", CASE, asks)  # type: ignore[arg-type]
-    plan = Plan(LAB, {}, confirmations={("test_a",): trial})
+    check_case = CheckCase("confirm_a", CASE, asks)  # type: ignore[arg-type]
+    plan = Plan(LAB, {}, confirmations={("test_a",): check_case})
     results = [CheckResult("test_a", outcome)]
     assert judge_hand_in.disagreements(plan, results, cast(WorkerTransport, Blind())) == []
 

@@ -150,11 +150,11 @@ def test_what_most_experiments_hold_for_is_not_named() -> None:
     assert known is not None
     naming = Naming(("lab2.attention",), Certainty.UNKNOWN)
     local = LocalTransport(Sources(hand_ins.right()))
-    trials = plan.behaviours["lab2.attention"]
+    check_cases = plan.behaviours["lab2.attention"]
     for count, certainty in ((0, "unknown"), (1, "shown"), (3, "shown"), (4, "unknown")):
         said = {
-            name: replace(trial, run=partial(_holds, number < count))
-            for number, (name, trial) in enumerate(trials.items())
+            name: replace(check_case, run=partial(_holds, number < count))
+            for number, (name, check_case) in enumerate(check_cases.items())
         }
         changed_plan = replace(plan, behaviours={"lab2.attention": said})
         found = diagnose.with_experiments(changed_plan, naming, known, local)

@@ -145,10 +145,10 @@ def test_any_answer_passes_or_is_wrong_and_nothing_else(name: str) -> None:
 @pytest.mark.parametrize("lab", LABS, ids=[lab.name.split("_")[0] for lab in LABS])
 def test_any_answer_to_an_experiment_shows_a_mistake_or_does_not(lab: Lab) -> None:
     for exercise, experiments in collect(lab.folder).behaviours.items():
-        for mistake, trial in experiments.items():
-            for tree, tensors in answers(trial.case):
+        for mistake, check_case in experiments.items():
+            for tree, tensors in answers(check_case.case):
                 try:
-                    says = trial.run(Student(Odd(tree, tensors)), trial.case)
+                    says = check_case.run(Student(Odd(tree, tensors)), check_case.case)
                 except (CheckFailed, StudentError, WorkerLost):
                     continue
                 except Exception as error:

@@ -98,7 +98,7 @@ class Run:
         self.worker = worker or Worker()
         self._limits = limits or Limits()
         self._checks: list[Check] = []
-        self._trials: dict[str, tuple[CheckCase, ...]] = {}
+        self._check_cases: dict[str, tuple[CheckCase, ...]] = {}
 
     def check(
         self,
@@ -112,7 +112,7 @@ class Run:
         self._checks.append(Check(name, file, "shape", 1, Text(name, name), needs, fresh))
         bodies = bodies or (nothing,)
         pairs = zip(cases, bodies * len(cases), strict=False)
-        self._trials[name] = tuple(CheckCase(name, case, body) for case, body in pairs)
+        self._check_cases[name] = tuple(CheckCase(name, case, body) for case, body in pairs)
         return self
 
     @property
@@ -123,7 +123,7 @@ class Run:
             for file in files
         )
         lab = Lab("lab1_x", Path("x"), WORDS, files, (), (), self._limits, exercises)
-        return Plan(lab, self._trials)
+        return Plan(lab, self._check_cases)
 
     def run(
         self, problems: dict[str, Message] | None = None, only: frozenset[str] = frozenset()
@@ -386,7 +386,7 @@ def test_the_secret_decides_the_order_of_cases() -> None:
     plan = Run().check("one", cases=cases).plan
 
     def order(seed: str) -> list[str]:
-        return [trial.case.name for trial in plan.shuffled(seed).trials["one"]]
+        return [check_case.case.name for check_case in plan.shuffled(seed).check_cases["one"]]
 
     assert order("a") == order("a") != order("b")
     for seed in "abc":

@@ -39,8 +39,8 @@ def shown(subject: Subject, names: Iterable[str]) -> list[tuple[str, str, str]]:
     for name in names:
         transport = LocalTransport(Sources(host(subject, name)))
         for exercise, experiments in plan.behaviours.items():
-            for mistake, trial in experiments.items():
-                if diagnose._asked(trial, transport)[1] is not False:
+            for mistake, check_case in experiments.items():
+                if diagnose._asked(check_case, transport)[1] is not False:
                     found.append((name, exercise, mistake))
         transport.close()
     return found

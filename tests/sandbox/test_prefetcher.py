@@ -292,14 +292,14 @@ def plan_of(lab: Lab) -> Plan:
         once(path, student, case)
 
     cases = tiny_lab.case(), tiny_lab.case(700, hidden=True)
-    trials = {}
+    check_cases = {}
     for check in lab.checks:
         name = check.name.removeprefix("test_")
         path = f"{'side' if name == 'side' else 'answer'}.{name}"
         body = twice if name == "three" else once
         run = partial(body, path)
-        trials[check.name] = tuple(CheckCase(check.name, case, run) for case in cases)
-    return Plan(lab, trials)
+        check_cases[check.name] = tuple(CheckCase(check.name, case, run) for case in cases)
+    return Plan(lab, check_cases)
 
 
 def run(
