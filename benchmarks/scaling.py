@@ -97,7 +97,7 @@ def _graded(lab: Lab, work: Path, size: int, cores: int, dask: bool) -> dict[str
     command += ["--out", str(out), "--secret-file", str(work / "secret"), "--jobs", str(cores)]
     if dask:
         command = [PYTHON, "-m", "benchmarks.on_cluster", *command]
-    with _Watched() as watched:
+    with _PeakMemory() as watched:
         run = measure.run(command, statuses=(0, 1))
     if not (out / "class.json").exists():
         raise SystemExit(f"scaling: grading did not finish: {run.output.strip()[-500:]}")
@@ -111,7 +111,7 @@ def _graded(lab: Lab, work: Path, size: int, cores: int, dask: bool) -> dict[str
     return figures | {"peak_mib": peaks, "peak_sum_mib": sum(peaks.values())}
 
 
-class _Watched:
+class _PeakMemory:
     """Peak memory of a grading's command, judge and zygote, by kind and in MiB.
 
     The kernel keeps every process's peak, so a look now and then misses none but the very last.
@@ -122,7 +122,7 @@ class _Watched:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
-    def __enter__(self) -> _Watched:
+    def __enter__(self) -> _PeakMemory:
         self._thread.start()
         return self
 

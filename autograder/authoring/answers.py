@@ -125,7 +125,7 @@ def reference_of(plan: Plan, sources: Mapping[str, str]) -> tuple[Traces, frozen
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AnswerRequest:
     """One of our hand-ins, and the keys of items that are wanted of it, by exercise.
 
     Without ``items`` it is asked everything.
@@ -141,7 +141,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Answered:
+class HandInAnswers:
     """What a hand-in answered, by exercise; ``lost`` are checks, where it was asked everything."""
 
     items: Shorts
@@ -171,7 +171,9 @@ class Answers:
         self._recording = recording or Recording()
         self._state = hashed("answers", state_of(plan.lab, words=False))
 
-    def short(self, wanted: Sequence[Wanted], *, what: str, width: int = WIDTH) -> list[Answered]:
+    def short(
+        self, wanted: Sequence[AnswerRequest], *, what: str, width: int = WIDTH
+    ) -> list[HandInAnswers]:
         """Return what each of them answers, in their order.
 
         Args:
@@ -238,7 +240,7 @@ def _answer(plan: Plan, task: _Task) -> Any:
     return items, sorted(lost_of(results))
 
 
-def _chosen(known: Mapping[str, Any], wanted: Wanted) -> Answered:
+def _chosen(known: Mapping[str, Any], wanted: AnswerRequest) -> HandInAnswers:
     items = known["items"]
     chosen = items if wanted.items is None else wanted.items
     shorts = {
@@ -249,7 +251,7 @@ def _chosen(known: Mapping[str, Any], wanted: Wanted) -> Answered:
         }
         for name, keys in chosen.items()
     }
-    return Answered(shorts, tuple(known["lost"]))
+    return HandInAnswers(shorts, tuple(known["lost"]))
 
 
 def _progress(found: Iterable[Any], count: int, what: str) -> Iterator[Any]:

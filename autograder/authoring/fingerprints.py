@@ -16,9 +16,9 @@ from torch import Tensor
 
 from autograder.authoring import styles
 from autograder.authoring.answers import (
+    AnswerRequest,
     Answers,
     Traces,
-    Wanted,
     catalogue_of,
     reference_of,
     sources_of,
@@ -139,7 +139,7 @@ def build(place: LabSources) -> Bank:
     catalogue, sources = catalogue_of(place), sources_of(place)
     plan = collect(place.folder)
     reference, random = reference_of(plan, sources)
-    wanted = [Wanted(misconceptions.apply(entry, sources)) for entry in catalogue.entries]
+    wanted = [AnswerRequest(misconceptions.apply(entry, sources)) for entry in catalogue.entries]
     answers = Answers(plan).short(wanted, what="mistakes")
     traces = [((e.class_name,), a.items) for e, a in zip(catalogue.entries, answers, strict=True)]
     free = left_open(place, plan, reference) - random
@@ -156,7 +156,7 @@ def build(place: LabSources) -> Bank:
 def left_open(place: LabSources, plan: Plan, reference: Traces) -> set[str]:
     """Keys of items that the right styles of a lab do not all answer as the solution does."""
     folders = styles.folders(place.name, place.root)
-    wanted = [Wanted(styles.texts_of(folder, place.lab.files)) for folder in folders]
+    wanted = [AnswerRequest(styles.texts_of(folder, place.lab.files)) for folder in folders]
     answers = Answers(plan).short(wanted, what="right styles")
     found: set[str] = set()
     for name, trace in reference.items():
@@ -204,7 +204,7 @@ def build_pairs(place: LabSources, singles: Bank) -> Bank:
         made = together(entries, sources) if both and len(set(pair)) > 1 else None
         if made is not None:
             pairs.append(pair)
-            wanted.append(Wanted(made, {name: telling[name] for name in both}))
+            wanted.append(AnswerRequest(made, {name: telling[name] for name in both}))
     answers = Answers(plan).short(wanted, what="pairs of mistakes", width=WIDTH)
     for pair, answer in zip(pairs, answers, strict=True):
         for name, short in answer.items.items():

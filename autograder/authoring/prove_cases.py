@@ -239,7 +239,7 @@ def _is_plain(numbers: NDArray[Any]) -> bool:
 
 
 @dataclass
-class _Asked:
+class _CaseNumbers:
     """One check on one case: the numbers that it gives, and those that it expects."""
 
     check_case: CheckCase
@@ -247,7 +247,7 @@ class _Asked:
     expected: set[Numbers] = field(default_factory=set)
 
 
-class _Watching(LocalTransport):
+class _TensorWatcher(LocalTransport):
     """A transport that writes down the tensors of every request."""
 
     def __init__(self, sources: Sources) -> None:
@@ -306,9 +306,9 @@ def handed_out(place: LabSources) -> Iterator[str]:
         )
 
 
-def _asked(place: LabSources) -> list[_Asked]:
+def _asked(place: LabSources) -> list[_CaseNumbers]:
     """Return what the solution is asked, on public cases and on hidden ones."""
-    plan, transport = collect(place.folder), _Watching(Sources(sources_of(place)))
+    plan, transport = collect(place.folder), _TensorWatcher(Sources(sources_of(place)))
     hidden = recipes.build(recipes.of_lab(place.solution), SECRET)
     found = []
     # Workers are without oneDNN, whose bfloat16 kernels round in other places.
@@ -323,7 +323,7 @@ def _asked(place: LabSources) -> list[_Asked]:
                     student = Student(transport)
                     check_case.run(student, check_case.case)
                     student.flush()
-                found.append(_Asked(check_case, transport.given, expected))
+                found.append(_CaseNumbers(check_case, transport.given, expected))
     finally:
         torch.backends.mkldnn.set_flags(before[0])  # type: ignore[no-untyped-call]
         transport.close()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from autograder.authoring import styles
 from autograder.authoring.answers import (
-    Answered,
+    AnswerRequest,
     Answers,
-    Wanted,
+    HandInAnswers,
     lost_of,
     reference_of,
     run_here,
@@ -70,7 +70,7 @@ def unseen_mistakes(place: LabSources) -> Iterator[str]:
             del fitting[entry]
             yield fault
     plan = collect(place.folder)
-    asked = [Wanted(text) for text in fitting.values()]
+    asked = [AnswerRequest(text) for text in fitting.values()]
     answers = Answers(plan).short(asked, what="mistakes")
     families = {check.name: check.family for check in place.lab.checks}
     whole: Plan | None = None
@@ -122,7 +122,7 @@ def _no_python(entry: Entry, sources: Mapping[str, str]) -> str:
     return ""
 
 
-def _never_answers(entry: Entry, answer: Answered) -> str:
+def _never_answers(entry: Entry, answer: HandInAnswers) -> str:
     """Return which slip of the author's a mistake fails by, if it fails by that alone."""
     forms = [short.form for shorts in answer.items.values() for short in shorts.values()]
     if answer.lost and not forms:

@@ -70,7 +70,7 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     language = readable(language)
     lab = labfile.load(labfile.find_lab(lab_name))
     chosen = chosen_checks(lab, match)
-    watched = _Watched(lab, folder or lab.folder, chosen, match, language)
+    watched = _FileWatch(lab, folder or lab.folder, chosen, match, language)
     happened: queue.SimpleQueue[str] = queue.SimpleQueue()
     stop, stands = threading.Event(), threading.Event()
     try:
@@ -97,7 +97,7 @@ def run(lab_name: str, folder: Path | None, match: str, language: str) -> int:
     return 0
 
 
-class _Watched:
+class _FileWatch:
     """The files that are watched, and their scoreboard."""
 
     def __init__(

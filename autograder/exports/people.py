@@ -110,7 +110,7 @@ def listed(who: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _StudentKeys:
     """One student of a hand-in: what a person is looked for by."""
 
     number: str  # the platform's own, or empty
@@ -118,12 +118,12 @@ class _Asked:
     names: tuple[str, ...]
 
 
-def _asked(platform: str, hand_in: HandIn) -> list[_Asked]:
+def _asked(platform: str, hand_in: HandIn) -> list[_StudentKeys]:
     """The students of a hand-in; its name in the download tells of a single one."""
     students = hand_in.origin.students or (Student(hand_in.student),)
     named = told(hand_in) if len(students) == 1 else None
     number = named.number if named and named.platform == platform else ""
-    return [_Asked(number, one, (one.name, named.name if named else "")) for one in students]
+    return [_StudentKeys(number, one, (one.name, named.name if named else "")) for one in students]
 
 
 class _Index:
@@ -135,7 +135,7 @@ class _Index:
         self._emails = _by(people, _emails)
         self._names = _by(people, lambda one: names_of(Student("", one.name)))
 
-    def ways(self, asked: _Asked) -> Iterator[list[int]]:
+    def ways(self, asked: _StudentKeys) -> Iterator[list[int]]:
         """Their places, way by way."""
         if asked.number:
             yield self._numbers.get(asked.number, [])
@@ -162,7 +162,7 @@ def _found(index: Mapping[str, list[int]], keys: Iterable[str]) -> list[int]:
     return sorted({place for key in keys for place in index.get(key, ())})
 
 
-def _agree(asked: _Asked, person: Person) -> bool:
+def _agree(asked: _StudentKeys, person: Person) -> bool:
     return agree(asked.names, [person.name])
 
 

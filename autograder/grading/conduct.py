@@ -19,7 +19,7 @@ from autograder.grading.options import GradeRequest, setup_of
 from autograder.grading.run import ClassRun
 from autograder.grading.shards import ShardError
 from autograder.intake import attempts, roster
-from autograder.intake.attempts import Attributed
+from autograder.intake.attempts import AttributedHandIn
 from autograder.intake.people import Directory, Enrolment, as_before
 from autograder.intake.tree import Entry
 from autograder.report import class_file
@@ -65,7 +65,7 @@ def grade(request: GradeRequest) -> int:
         # Without a roster, whoever has handed in since the class was graded is missing no more.
         known = listed or (before.missing if before else ())
         missing = roster.missing(known, everyone) if not request.shard else ()
-        there: list[Attributed] = [*everyone, *(before.hand_ins if before else ())]
+        there: list[AttributedHandIn] = [*everyone, *(before.hand_ins if before else ())]
         everybody = Directory(there, missing, enrolment)
         rules = late.resolved(_rules(request, lab, before), everybody)
         grading = ClassRun(

@@ -51,7 +51,7 @@ def report(out: Path, language: str) -> int:
         ValueError: the file is absent or not one of ours (names it and the mend).
     """
     with _class_in(out) as record:
-        shown = _Shown(record, out, language)
+        shown = _Pages(record, out, language)
         look(record.hand_ins, shown.summaries)
         shown.end()
         return 0
@@ -101,7 +101,7 @@ def rescore(arguments: argparse.Namespace) -> int:
         kept = _kept(record.hand_ins, out / OUTPUTS)
         clock, before = Clock(rules), record
         with TemporaryFile(dir=out) as room:
-            judged = _Judged(room)
+            judged = _JudgedRecords(room)
             if kept:
                 try:
                     _judge(lab, kept, judged, out, secret_file)
@@ -149,13 +149,13 @@ def _for_all(rules: LateRules | None) -> LateRules | None:
 def _rescored(record: ClassRecord, out: Path, decided: Sequence[Override], language: str) -> int:
     """Write everything; the exit status."""
     human = ReviewList(record.lab, decided, record.late_rules, record.missing)
-    shown = _Shown(record, out, language)
+    shown = _Pages(record, out, language)
     write.class_files(record, out, [*shown.summaries, human])
     shown.end()
     return human.said(language)
 
 
-class _Judged:
+class _JudgedRecords:
     """Records that were judged again, by student, in a file: a class need not be in memory."""
 
     def __init__(self, room: IO[bytes]) -> None:
@@ -212,7 +212,7 @@ def _kept(hand_ins: Iterable[HandIn], folder: Path) -> dict[str, str]:
 
 
 def _judge(
-    lab: Lab, kept: Mapping[str, str], judged: _Judged, out: Path, secret_file: Path | None
+    lab: Lab, kept: Mapping[str, str], judged: _JudgedRecords, out: Path, secret_file: Path | None
 ) -> None:
     """Run the checks on kept outputs."""
     folder = (out / OUTPUTS).resolve()
@@ -258,7 +258,7 @@ def _submissions(kept: Iterable[str], folder: Path) -> Iterator[Submission]:
         yield Submission(student, told["files"], (), problems)
 
 
-class _Shown:
+class _Pages:
     """Every student's reports, the class's pages, and the table on the terminal."""
 
     def __init__(self, record: ClassRecord, out: Path, language: str) -> None:

@@ -24,7 +24,7 @@ from autograder.intake.names import readable
 from autograder.intake.tar import MAX_UNPACKED_BYTES, CappedReader, TarTree, packing
 from autograder.intake.tree import (
     MAX_ENTRIES,
-    Found,
+    FoundPath,
     Kind,
     RefusedError,
     Tree,
@@ -103,13 +103,13 @@ class ZipMember:
 
 def table(
     stream: BinaryIO, shown: str, most: int = MAX_ENTRIES, directory: int = MAX_DIRECTORY_BYTES
-) -> tuple[list[Found], list[ZipMember]]:
-    """The members of a zip; ``Found.index`` counts in the second list.
+) -> tuple[list[FoundPath], list[ZipMember]]:
+    """The members of a zip; ``FoundPath.index`` counts in the second list.
 
     Raises:
         RefusedError: not a zip, damaged, or more than ``most`` members that are no rubbish.
     """
-    listed: list[Found] = []
+    listed: list[FoundPath] = []
     places: list[ZipMember] = []
     try:
         infos = zipfile.ZipFile(_Window(stream, directory)).infolist()
@@ -200,7 +200,7 @@ class ZipTree:
             raise
         self.found = tuple(found)
 
-    def read(self, found: Found, limit: int) -> bytes:
+    def read(self, found: FoundPath, limit: int) -> bytes:
         """The bytes of a member; see :func:`take`."""
         return take(self._stream, self._places[found.index], found.path, limit)
 
@@ -209,7 +209,7 @@ class ZipTree:
         self._stream.close()
 
 
-def _found(info: zipfile.ZipInfo, index: int) -> Found | None:
+def _found(info: zipfile.ZipInfo, index: int) -> FoundPath | None:
     path = _member_path(info)
     kind = kind_of(info.external_attr >> 16) if info.external_attr >> 28 else Kind.FILE
     if path.endswith("/") or (info.external_attr & 0x10 and not info.file_size):

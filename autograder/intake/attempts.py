@@ -23,7 +23,7 @@ from autograder.intake.tree import Entry
 People = frozenset[str]
 
 
-class Attributed(Protocol):
+class AttributedHandIn(Protocol):
     """A hand-in as intake lists it, as it was read, or as it was graded."""
 
     @property
@@ -32,7 +32,7 @@ class Attributed(Protocol):
     def origin(self) -> Origin: ...
 
 
-class _Attempt(Attributed, Protocol):
+class _Attempt(AttributedHandIn, Protocol):
     @property
     def notes(self) -> tuple[Message, ...]: ...
 
@@ -40,7 +40,7 @@ class _Attempt(Attributed, Protocol):
 _T = TypeVar("_T", bound=_Attempt)
 
 
-def people(handed: Attributed) -> People:
+def people(handed: AttributedHandIn) -> People:
     """Return who handed it in, as something to compare."""
     ids = [student.id or student.email or student.name for student in handed.origin.students]
     return frozenset(
@@ -132,10 +132,10 @@ def best(lab: Lab, hand_ins: Sequence[HandIn]) -> Sequence[HandIn]:
         kept.append(chosen)
         from_place.append(at[ordered[top].student])
     pairs = zip(_in_two_groups(kept), from_place, strict=True)
-    return _Chosen(hand_ins, sorted(pairs, key=lambda pair: pair[0].student))
+    return _ChosenHandIns(hand_ins, sorted(pairs, key=lambda pair: pair[0].student))
 
 
-class _Chosen(LazyHandIns):
+class _ChosenHandIns(LazyHandIns):
     """Hand-ins under the heads that they got, each read when it is looked at."""
 
     def __init__(self, hand_ins: Sequence[HandIn], heads: Sequence[tuple[HandIn, int]]) -> None:
@@ -150,14 +150,14 @@ class _Chosen(LazyHandIns):
         return replace(whole, student=head.student, notes=head.notes, marks=head.marks)
 
 
-def _by_people(handed: Sequence[Attributed]) -> Mapping[People, list[int]]:
+def _by_people(handed: Sequence[AttributedHandIn]) -> Mapping[People, list[int]]:
     groups: dict[People, list[int]] = {}
     for place, one in enumerate(handed):
         groups.setdefault(people(one), []).append(place)
     return groups
 
 
-def _times(group: Sequence[Attributed]) -> list[datetime] | None:
+def _times(group: Sequence[AttributedHandIn]) -> list[datetime] | None:
     """Return when each was handed in; None unless all say so in a way that can be compared."""
     times = [moment(one.origin.submitted_at) for one in group]
     known = [time for time in times if time is not None]

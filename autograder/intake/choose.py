@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from autograder.course.records import Lab, Message
 from autograder.intake.names import is_lookalike, is_meant, shown
-from autograder.intake.tree import MAX_DEPTH, PACKED, Found, Kind, RefusedError
+from autograder.intake.tree import MAX_DEPTH, PACKED, FoundPath, Kind, RefusedError
 
 _LISTED = 5  # names shown in a message
 _NUMBER = re.compile(r"0{0,3}(?P<number>\d{1,4})")
@@ -48,7 +48,7 @@ def standing(folder: str, lab: str) -> FolderRank:
     return FolderRank.NUMBER if same else FolderRank.NONE
 
 
-def rank(one: Found, lab: Lab) -> Rank | None:
+def rank(one: FoundPath, lab: Lab) -> Rank | None:
     """Return what speaks for a path: its lab's folder, and how far down; the least is best.
 
     None is too far down: in a folder of the lab, wherever that is, or in the hand-in.
@@ -72,8 +72,8 @@ class AbsentError(RefusedError):
 
 
 def choose(
-    file: str, found: Sequence[Found], lab: Lab, stubs: Collection[Found] = ()
-) -> list[Found]:
+    file: str, found: Sequence[FoundPath], lab: Lab, stubs: Collection[FoundPath] = ()
+) -> list[FoundPath]:
     """The paths called ``file`` for which most speaks (see :func:`rank`), all regular files.
 
     Args:
@@ -101,7 +101,7 @@ def choose(
     if not named:
         raise AbsentError(_absent(file, usable).reason)
 
-    def order(one: Found) -> tuple[bool, Rank]:
+    def order(one: FoundPath) -> tuple[bool, Rank]:
         outside = (FolderRank.NONE, one.depth, one.depth)
         return one.kind in (Kind.FOLDER, Kind.OUTSIDE), ranks[one] or outside
 
@@ -113,19 +113,19 @@ def choose(
     return chosen
 
 
-def _is_own(one: Found, lab: Lab) -> bool:
+def _is_own(one: FoundPath, lab: Lab) -> bool:
     """Return whether a path is the lab's own folder, by name or id, or lies in it."""
     folders = one.path.split("/")[: None if one.kind is Kind.FOLDER else -1]
     return any(standing(folder, lab.name) <= FolderRank.ID for folder in folders)
 
 
-def listed(found: Iterable[Found]) -> str:
+def listed(found: Iterable[FoundPath]) -> str:
     """Some paths for a message."""
     paths = sorted(one.path for one in found)
     return ", ".join(map(shown, paths[:_LISTED])) + (", …" if len(paths) > _LISTED else "")
 
 
-def _absent(file: str, found: Sequence[Found]) -> RefusedError:
+def _absent(file: str, found: Sequence[FoundPath]) -> RefusedError:
     """Say what is there instead: a wrong name, a link not followed, other Python files."""
     files = [one for one in found if one.kind is Kind.FILE]
     drawn = [one for one in files if is_lookalike(one.name, file)]

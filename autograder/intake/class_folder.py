@@ -19,7 +19,7 @@ from autograder.intake.tar import CappedReader, Member, walk
 from autograder.intake.tree import (
     MAX_ENTRIES,
     PACKED,
-    Found,
+    FoundPath,
     Kind,
     RefusedError,
     ignored,
@@ -44,9 +44,9 @@ WINDOW_BYTES = 64 << 20
 
 
 class _Contents(Protocol):
-    found: list[Found]
+    found: list[FoundPath]
 
-    def read(self, found: Found, shown: str, limit: int) -> bytes: ...
+    def read(self, found: FoundPath, shown: str, limit: int) -> bytes: ...
 
 
 class ClassArchive:
@@ -57,7 +57,7 @@ class ClassArchive:
         self.found = contents.found
         self._paths = [one.path for one in self.found]
 
-    def at(self, path: str) -> list[Found]:
+    def at(self, path: str) -> list[FoundPath]:
         """The members of exactly this path: more than one in an odd archive."""
         start = bisect_left(self._paths, path)
         end = start
@@ -65,7 +65,7 @@ class ClassArchive:
             end += 1
         return self.found[start:end]
 
-    def under(self, folder: str) -> list[Found]:
+    def under(self, folder: str) -> list[FoundPath]:
         """Return what lies inside a folder, at any depth ("" is everything).
 
         Raises:
@@ -76,23 +76,23 @@ class ClassArchive:
             raise RefusedError("too_many", limit=MAX_ENTRIES)
         return self.found[start:end]
 
-    def children(self, folder: str) -> list[Found]:
+    def children(self, folder: str) -> list[FoundPath]:
         """The members right in a folder, those too that only their contents tell of."""
         start, end = self._range(folder)
         cut = len(folder) + 1 if folder else 0
-        known: dict[str, Found] = {}
+        known: dict[str, FoundPath] = {}
         for one in self.found[start:end]:
             if one.kind is Kind.OUTSIDE:
                 continue
             name, slash, _ = one.path[cut:].partition("/")
             path = one.path[: cut + len(name)]
             if slash:
-                known[path] = Found(path, Kind.FOLDER, one.index)
+                known[path] = FoundPath(path, Kind.FOLDER, one.index)
             else:
                 known.setdefault(path, one)
         return list(known.values())
 
-    def read(self, found: Found, shown: str, limit: int) -> bytes:
+    def read(self, found: FoundPath, shown: str, limit: int) -> bytes:
         """The bytes of a member, called ``shown`` in messages.
 
         Raises:
@@ -117,7 +117,7 @@ class _Zip:
             )
         self.found = sorted(found, key=lambda one: (one.path, one.index))
 
-    def read(self, found: Found, shown: str, limit: int) -> bytes:
+    def read(self, found: FoundPath, shown: str, limit: int) -> bytes:
         with os.fdopen(open_regular(self._path, shown), "rb") as stream:
             return archives.take(stream, self._places[found.index], shown, limit)
 
@@ -139,7 +139,7 @@ class _Tar:
         self.found = sorted(listed, key=lambda one: (one.path, one.index))
         self._order = {one.index: place for place, one in enumerate(self.found)}
 
-    def read(self, found: Found, shown: str, limit: int) -> bytes:
+    def read(self, found: FoundPath, shown: str, limit: int) -> bytes:
         size = self._sizes[found.index]
         if size > min(limit, limit_of(found.name)):
             raise RefusedError("too_big", file=shown, limit=limit >> 10)
@@ -223,7 +223,7 @@ class ClassFolder(Protocol):
     name: str
     on_disk: bool
 
-    def children(self, folder: str) -> list[Found]: ...
+    def children(self, folder: str) -> list[FoundPath]: ...
     def read(self, path: str, limit: int) -> bytes | None: ...
     def outside(self) -> list[str]: ...
 
@@ -237,14 +237,14 @@ class OnDisk:
         self.root = root
         self.name = readable(root.name)
 
-    def children(self, folder: str) -> list[Found]:
+    def children(self, folder: str) -> list[FoundPath]:
         """Return what lies in a folder, without rubbish, sorted by name. Raises OSError."""
         start = f"{folder}/" if folder else ""
         listed = []
         with os.scandir(self.root / folder) as entries:
             for entry in entries:
                 if not ignored(entry.name):
-                    listed.append(Found(start + entry.name, _kind(entry)))
+                    listed.append(FoundPath(start + entry.name, _kind(entry)))
         return sorted(listed, key=lambda one: (one.name.casefold(), one.name))
 
     def read(self, path: str, limit: int) -> bytes | None:
@@ -270,7 +270,7 @@ class InArchive:
         self.name = PACKED.sub("", readable(root.name))
         self.archive = opened(root)
 
-    def children(self, folder: str) -> list[Found]:
+    def children(self, folder: str) -> list[FoundPath]:
         """Return what lies in a folder of the archive, sorted by name."""
         listed = self.archive.children(folder)
         return sorted(listed, key=lambda one: (one.name.casefold(), one.name))

@@ -14,7 +14,15 @@ from autograder.intake import shape
 from autograder.intake.choose import FolderRank, standing
 from autograder.intake.class_folder import ClassFolder
 from autograder.intake.names import Download, iso, readable, shown, some
-from autograder.intake.tree import MAX_PACKED_BYTES, METADATA, PACKED, TIMESTAMP, Found, Kind, Piece
+from autograder.intake.tree import (
+    MAX_PACKED_BYTES,
+    METADATA,
+    PACKED,
+    TIMESTAMP,
+    FoundPath,
+    Kind,
+    Piece,
+)
 from autograder.intake.whose import download, downloads, stem
 from autograder.sandbox.fence import Fence, FenceError
 
@@ -86,11 +94,11 @@ class Layout:
     remarks: tuple[Message, ...] = ()
 
 
-def by_names(children: list[Found], lab: Lab, pattern: re.Pattern[str] | None) -> Layout:
+def by_names(children: list[FoundPath], lab: Lab, pattern: re.Pattern[str] | None) -> Layout:
     """Group the children of a class folder by whose they are."""
     hand_ins: list[HandInPlace] = []
     strays: list[str] = []
-    groups: dict[tuple[str, ...], list[tuple[Found, Download]]] = {}
+    groups: dict[tuple[str, ...], list[tuple[FoundPath, Download]]] = {}
     unmatched: list[str] = []
     for one, told in downloads(children, pattern):
         whole = one.kind in (Kind.FOLDER, Kind.SYMLINK) or PACKED.search(one.name) is not None
@@ -132,7 +140,7 @@ def _whole(one: HandInPlace, student: Student) -> str:
     return one.person if len(one.students) == 1 else f"{student.id}_{student.name}"
 
 
-def plain(one: Found, pattern: re.Pattern[str] | None) -> HandInPlace:
+def plain(one: FoundPath, pattern: re.Pattern[str] | None) -> HandInPlace:
     """A folder or archive whose name is all that is known."""
     name = readable(one.name)
     note = Message("intake.unmatched_one", {"name": name})
@@ -146,14 +154,14 @@ def plain(one: Found, pattern: re.Pattern[str] | None) -> HandInPlace:
     )
 
 
-def piece(one: Found, name: str = "") -> Piece:
+def piece(one: FoundPath, name: str = "") -> Piece:
     """The child as a piece: a folder, or a file that counts as ``name``."""
     if one.kind is Kind.FOLDER or (one.kind is Kind.SYMLINK and not PACKED.search(one.name)):
         return Piece(one.path)
     return Piece(one.path, name or readable(one.name))
 
 
-def _group(members: list[tuple[Found, Download]], lab: Lab) -> HandInPlace:
+def _group(members: list[tuple[FoundPath, Download]], lab: Lab) -> HandInPlace:
     """One hand-in of what belongs together; typed-in text only where there is no file."""
     told = [download for _, download in members]
     files = [(one, download) for one, download in members if not download.entered]
@@ -315,7 +323,7 @@ def _survey(
 
 
 def _in_sections(
-    place: ClassFolder, children: list[Found], lab: Lab, pattern: re.Pattern[str] | None
+    place: ClassFolder, children: list[FoundPath], lab: Lab, pattern: re.Pattern[str] | None
 ) -> Layout:
     """The hand-ins of a class whose sections may lie in folders; other doubts are remarks.
 
@@ -347,7 +355,7 @@ def _in_sections(
     return replace(layout, hand_ins=tuple(hand_ins), remarks=(*layout.remarks, *told))
 
 
-def _gradescope(place: ClassFolder, folder: str, children: list[Found], lab: Lab) -> Layout:
+def _gradescope(place: ClassFolder, folder: str, children: list[FoundPath], lab: Lab) -> Layout:
     path = f"{folder}/{METADATA}" if folder else METADATA
     data = place.read(path, MAX_PACKED_BYTES)
     try:
@@ -396,7 +404,7 @@ def metadata(data: bytes) -> dict[str, SubmissionMetadata]:
 
 
 def _nbgrader(
-    place: ClassFolder, students: list[Found], lab: Lab, pattern: re.Pattern[str] | None
+    place: ClassFolder, students: list[FoundPath], lab: Lab, pattern: re.Pattern[str] | None
 ) -> Layout:
     """``submitted/<student>/<assignment>/``; of several assignments, the one called as the lab."""
     layout = by_names(students, lab, pattern)

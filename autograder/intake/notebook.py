@@ -13,7 +13,7 @@ from autograder.intake.names import is_lookalike, is_meant, shown
 from autograder.intake.tree import (
     MAX_NOTEBOOK_BYTES,
     MAX_SOURCE_BYTES,
-    Found,
+    FoundPath,
     Kind,
     RefusedError,
     Tree,
@@ -101,7 +101,9 @@ class Notebooks:
 
     def __init__(self, tree: Tree, lab: Lab) -> None:
         self._tree, self._lab = tree, lab
-        self._read: list[tuple[Found, dict[str, str] | RefusedError, Message | None]] | None = None
+        self._read: list[tuple[FoundPath, dict[str, str] | RefusedError, Message | None]] | None = (
+            None
+        )
 
     def take(self, file: str, notes: list[Message]) -> str | None:
         """The file from the cells of the nearest notebook that writes it; None if none does.
@@ -146,7 +148,7 @@ class Notebooks:
                 return written
         return RefusedError("no_cells", file=file, found=listed(books))
 
-    def _notebooks(self) -> list[tuple[Found, dict[str, str] | RefusedError, Message | None]]:
+    def _notebooks(self) -> list[tuple[FoundPath, dict[str, str] | RefusedError, Message | None]]:
         if self._read is None:
             ranks = [
                 (its, one)
@@ -161,7 +163,9 @@ class Notebooks:
             self._read = [(one, w, note) for one, w, note in read if w is not None]
         return self._read
 
-    def _look(self, found: Found) -> tuple[dict[str, str] | RefusedError | None, Message | None]:
+    def _look(
+        self, found: FoundPath
+    ) -> tuple[dict[str, str] | RefusedError | None, Message | None]:
         name = shown(found.path)
         try:
             text, note = decode(self._tree.read(found, MAX_NOTEBOOK_BYTES), name)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from autograder.course.messages import both
 from autograder.course.records import HandIn, Message, Student
 from autograder.intake import attempts, names
-from autograder.intake.attempts import Attributed
+from autograder.intake.attempts import AttributedHandIn
 from autograder.intake.names import safe_id, unique_ids
 from autograder.intake.roster import Roster, agree, emails_of, ids_of, names_of, words_of
 from autograder.intake.tree import PACKED, Entry
@@ -134,7 +134,7 @@ class Enrolment:
         line, by_name = self._found(told if told.id else replace(told, id=entry.student))
         return (line, by_name) if line is not None and line.id else (None, False)
 
-    def line_of(self, student: Student, handed: Attributed) -> Student | None:
+    def line_of(self, student: Student, handed: AttributedHandIn) -> Student | None:
         """The roster's line for a student of a hand-in, whose id may be all that is known."""
         return self.of(student if student.id else replace(student, id=handed.student))
 
@@ -190,7 +190,7 @@ class Directory:
 
     def __init__(
         self,
-        handed: Iterable[Attributed],
+        handed: Iterable[AttributedHandIn],
         missing: Iterable[Student] = (),
         enrolment: Enrolment | None = None,
     ) -> None:
@@ -260,7 +260,7 @@ class Directory:
         return set()
 
 
-def _noted(handed: Attributed) -> Student | None:
+def _noted(handed: AttributedHandIn) -> Student | None:
     """The roster's line that several hand-ins may be of, as a note of one of them says."""
     notes: Iterable[Message] = getattr(handed, "notes", ())
     lines = [note.values for note in notes if note.key == DOUBTS[0]]

@@ -28,7 +28,7 @@ from autograder.intake.tree import (
     PACKED,
     Entry,
     FolderTree,
-    Found,
+    FoundPath,
     Kind,
     Piece,
     RefusedError,
@@ -53,19 +53,19 @@ class PieceTree:
         """
         self._root = root
         self._archive = None if os.path.isdir(root) else class_folder.opened(root)
-        self._real: list[Found] = []
-        found: list[Found] = []
+        self._real: list[FoundPath] = []
+        found: list[FoundPath] = []
         count = 0
         for piece in pieces:
             for name, real in self._in_archive(piece) if self._archive else self._on_disk(piece):
-                found.append(Found(name, real.kind, len(self._real)))
+                found.append(FoundPath(name, real.kind, len(self._real)))
                 self._real.append(real)
                 count += found[-1].depth <= MAX_DEPTH
                 if count > MAX_ENTRIES:
                     raise RefusedError("too_many", limit=MAX_ENTRIES)
         self.found = tuple(found)
 
-    def read(self, found: Found, limit: int) -> bytes:
+    def read(self, found: FoundPath, limit: int) -> bytes:
         """The bytes of a file.
 
         Raises:
@@ -79,7 +79,7 @@ class PieceTree:
     def close(self) -> None:
         """Nothing is held open between calls."""
 
-    def _on_disk(self, piece: Piece) -> list[tuple[str, Found]]:
+    def _on_disk(self, piece: Piece) -> list[tuple[str, FoundPath]]:
         path = self._root / piece.path
         try:
             kind = kind_of(os.lstat(path).st_mode)
@@ -87,13 +87,13 @@ class PieceTree:
             text = str(error.strerror)
             raise RefusedError("unreadable", file=piece.name or piece.path, text=text) from None
         if kind is not Kind.FOLDER:
-            return [(piece.name or path.name, Found(piece.path, kind))]
+            return [(piece.name or path.name, FoundPath(piece.path, kind))]
         return [
-            (one.path, Found(f"{piece.path}/{one.path}", one.kind))
+            (one.path, FoundPath(f"{piece.path}/{one.path}", one.kind))
             for one in FolderTree(path).found
         ]
 
-    def _in_archive(self, piece: Piece) -> list[tuple[str, Found]]:
+    def _in_archive(self, piece: Piece) -> list[tuple[str, FoundPath]]:
         assert self._archive is not None
         at = self._archive.at(piece.path)
         if any(one.kind is Kind.SYMLINK for one in at) and not piece.name:
@@ -197,7 +197,7 @@ class _Inner:
         self._trees = trees
         self._opened = 0
 
-    def open(self, tree: Tree, found: Found) -> Tree:
+    def open(self, tree: Tree, found: FoundPath) -> Tree:
         """The archive at ``found``.
 
         Raises:
@@ -238,7 +238,7 @@ class _Layer:
         self._depth = depth
         self._packed = packed
         self._notebooks = Notebooks(tree, lab)
-        self._layers: list[tuple[Found, _Layer | RefusedError]] | None = None
+        self._layers: list[tuple[FoundPath, _Layer | RefusedError]] | None = None
 
     def take(self, file: str, notes: list[Message]) -> str:
         """The text of a lab's file; remarks are added to ``notes``.
@@ -248,7 +248,7 @@ class _Layer:
         Raises:
             RefusedError: not there, there in several versions, or not to be read.
         """
-        stubs: dict[Found, str] = {}
+        stubs: dict[FoundPath, str] = {}
         while True:
             try:
                 chosen = choose(file, self._tree.found, self._lab, stubs)
@@ -280,15 +280,15 @@ class _Layer:
             notes.append(note)
         return text
 
-    def _later(self, file: str, taken: Found, data: bytes) -> list[Found]:
+    def _later(self, file: str, taken: FoundPath, data: bytes) -> list[FoundPath]:
         """Return what may be a later version than ``taken``, as its name says.
 
         Folders ``1``, ``2`` and ``3`` may be attempts, unless one of them defines other things.
         """
         numbered = (rank(taken, self._lab) or (None,))[0] is FolderRank.NUMBER
         parts = set(taken.path.split("/"))
-        named: list[Found] = []
-        beside: list[Found] = []
+        named: list[FoundPath] = []
+        beside: list[FoundPath] = []
         for one in self._tree.found:
             its = rank(one, self._lab)
             if one == taken or one.kind is not Kind.FILE or its is None or its[0] > FolderRank.NONE:
@@ -302,7 +302,7 @@ class _Layer:
             beside = []
         return [one for one in (*named[:MAX_COPIES], *beside) if self._shares(one, data)]
 
-    def _shares(self, one: Found, data: bytes) -> bool | None:
+    def _shares(self, one: FoundPath, data: bytes) -> bool | None:
         """Say whether a file differs from ``data``; None if it defines nothing that it does."""
         try:
             other = self._tree.read(one, MAX_SOURCE_BYTES)
@@ -312,7 +312,7 @@ class _Layer:
         return other != data if common else None
 
     def _from_elsewhere(
-        self, file: str, notes: list[Message], stubs: Mapping[Found, str], absent: AbsentError
+        self, file: str, notes: list[Message], stubs: Mapping[FoundPath, str], absent: AbsentError
     ) -> str:
         """The file from a notebook or an archive; else a stub, if there is one.
 
@@ -341,7 +341,7 @@ class _Layer:
         notes += untouched[1]
         return untouched[0]
 
-    def _stub(self, file: str, notes: list[Message], stubs: Mapping[Found, str]) -> str:
+    def _stub(self, file: str, notes: list[Message], stubs: Mapping[FoundPath, str]) -> str:
         """The stub; what may have been meant instead, but has another name, is told."""
         meant = [
             one
@@ -355,7 +355,7 @@ class _Layer:
             notes.append(_note("stub_beside", file=file, found=listed(meant)))
         return next(iter(stubs.values()))
 
-    def _is_stub(self, one: Found) -> bool:
+    def _is_stub(self, one: FoundPath) -> bool:
         try:
             return _stub_in(self._tree.read(one, MAX_SOURCE_BYTES)) is not None
         except RefusedError:
@@ -369,7 +369,7 @@ class _Layer:
             own = min(names.values(), default=FolderRank.NONE) <= FolderRank.ID
             packed = [found for found in names if names[found] < FolderRank.OTHER or not own]
             self._layers = [(found, self._layer(found)) for found in packed]
-        holding: list[tuple[Found, str, list[Message]]] = []
+        holding: list[tuple[FoundPath, str, list[Message]]] = []
         refused: RefusedError | None = None
         for found, layer in self._layers:
             if isinstance(layer, RefusedError):
@@ -401,12 +401,12 @@ class _Layer:
             raise refused
         return None
 
-    def _standing(self, found: Found) -> FolderRank:
+    def _standing(self, found: FoundPath) -> FolderRank:
         """Return how an archive stands to the lab; a mere number, as of ``2.zip``, says nothing."""
         its = standing(found.name, self._lab.name)
         return FolderRank.NONE if its is FolderRank.NUMBER else its
 
-    def _layer(self, found: Found) -> _Layer | RefusedError:
+    def _layer(self, found: FoundPath) -> _Layer | RefusedError:
         if self._depth == MAX_NESTING:
             return RefusedError("nested", file=shown(found.path), limit=MAX_NESTING)
         try:
@@ -426,7 +426,7 @@ def _note(key: str, **values: object) -> Message:
     return Message(f"intake.{key}", values)
 
 
-def _is_packed(found: Found) -> bool:
+def _is_packed(found: FoundPath) -> bool:
     usable = found.kind is Kind.FILE or (found.depth == 0 and found.kind is not Kind.FOLDER)
     if not usable or found.depth > MAX_DEPTH or PACKED.search(found.name) is None:
         return False
@@ -434,5 +434,5 @@ def _is_packed(found: Found) -> bool:
     return _ONE_FILE.search(found.name) is None or ".tar." in found.name.lower()
 
 
-def _is_source(found: Found) -> bool:
+def _is_source(found: FoundPath) -> bool:
     return found.name.lower().endswith((".py", ".ipynb"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autograder.course.messages import both
 from autograder.course.records import Message, Student
-from autograder.intake.attempts import Attributed
+from autograder.intake.attempts import AttributedHandIn
 
 # A roster as course systems export it: a CSV whose columns go by many names.
 
@@ -235,7 +235,9 @@ def _student(row: Sequence[str], columns: dict[str, list[int]]) -> Student:
 __all__ = ["RosterError", "missing", "read"]
 
 
-def missing(roster: Iterable[Student], handed_in: Iterable[Attributed]) -> tuple[Student, ...]:
+def missing(
+    roster: Iterable[Student], handed_in: Iterable[AttributedHandIn]
+) -> tuple[Student, ...]:
     """Return who of the roster handed in nothing, in its order.
 
     A student is looked for by id (unless the names differ), else by email, else by name, without
@@ -264,7 +266,7 @@ def missing(roster: Iterable[Student], handed_in: Iterable[Attributed]) -> tuple
     )
 
 
-def _present(handed_in: Iterable[Attributed]) -> list[Student]:
+def _present(handed_in: Iterable[AttributedHandIn]) -> list[Student]:
     found = []
     for one in handed_in:
         if len(one.origin.students) == 1:

@@ -9,7 +9,7 @@ from autograder.course.records import Lab, Message
 from autograder.intake.choose import FolderRank, standing
 from autograder.intake.class_folder import ClassFolder, InArchive
 from autograder.intake.names import CLASS_DIGITS, is_meant, readable, some
-from autograder.intake.tree import METADATA, PACKED, Found, Kind, RefusedError
+from autograder.intake.tree import METADATA, PACKED, FoundPath, Kind, RefusedError
 from autograder.intake.whose import download, downloads
 
 WRAPPERS = 8  # folders around the class that are gone into
@@ -31,11 +31,11 @@ _COPY = re.compile(r"lab|hw|homework|final|report|实验|作业|报告", re.IGNO
 _LAB = re.compile(r"(?:lab|实验|實驗)[ _-]?\d{1,3}", re.IGNORECASE)
 
 
-def of_course(place: ClassFolder, children: Iterable[Found], lab: Lab) -> list[Found]:
+def of_course(place: ClassFolder, children: Iterable[FoundPath], lab: Lab) -> list[FoundPath]:
     """The course's own folders among these: ``labs``, or those of labs by name or id."""
     names = {path.parent.name for path in lab.folder.parent.glob("*/lab.toml")} | {lab.name}
 
-    def of_labs(folders: Iterable[Found]) -> list[Found]:
+    def of_labs(folders: Iterable[FoundPath]) -> list[FoundPath]:
         return [one for one in folders if one.name in names or _LAB.fullmatch(one.name)]
 
     folders = folders_in(children)
@@ -43,7 +43,7 @@ def of_course(place: ClassFolder, children: Iterable[Found], lab: Lab) -> list[F
     return [one for one in labs if of_labs(folders_in(listed(place, one)))] or of_labs(folders)
 
 
-def listed(place: ClassFolder, folder: Found) -> list[Found]:
+def listed(place: ClassFolder, folder: FoundPath) -> list[FoundPath]:
     """The children of somebody's folder; that it cannot be listed is said when it is read."""
     try:
         return place.children(folder.path)
@@ -51,15 +51,15 @@ def listed(place: ClassFolder, folder: Found) -> list[Found]:
         return []
 
 
-def folders_in(children: Iterable[Found]) -> list[Found]:
+def folders_in(children: Iterable[FoundPath]) -> list[FoundPath]:
     return [one for one in children if one.kind is Kind.FOLDER]
 
 
-def packed(children: Iterable[Found]) -> list[Found]:
+def packed(children: Iterable[FoundPath]) -> list[FoundPath]:
     return [one for one in children if one.kind is not Kind.FOLDER and PACKED.search(one.name)]
 
 
-def holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
+def holds_class(place: ClassFolder, folder: FoundPath, lab: Lab) -> bool:
     """Return whether a lone folder is a wrapper around a class rather than the one hand-in."""
     children = listed(place, folder)
     if any(one.name in (METADATA, "submitted") for one in children) or folder.name == "submitted":
@@ -76,7 +76,7 @@ def holds_class(place: ClassFolder, folder: Found, lab: Lab) -> bool:
     return len(folders) == len(children) == 1 and is_told(listed(place, folders[0]))
 
 
-def several(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
+def several(place: ClassFolder, children: list[FoundPath], lab: Lab) -> bool:
     """Say whether two or more children are hand-ins: archives, or folders with the lab's files.
 
     Or nothing but folders: each around an archive or a notebook and nothing else, or some with
@@ -95,12 +95,12 @@ def several(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
     )
 
 
-def working(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]:
+def working(place: ClassFolder, children: list[FoundPath], lab: Lab) -> list[FoundPath]:
     """The folders that may be people's and hold work: the lab's files, archives, notebooks."""
     if of_course(place, children, lab):
         return []
 
-    def is_work(one: Found) -> bool:
+    def is_work(one: FoundPath) -> bool:
         meant = _BUNDLE.search(one.name) or any(is_meant(one.name, file) for file in lab.files)
         return one.kind is Kind.FILE and bool(meant)
 
@@ -128,7 +128,7 @@ def doubts(place: ClassFolder, lab: Lab) -> list[Message]:
     return [Message("intake.one_student", {"path": readable(place.root.name), "found": names})]
 
 
-def section(place: ClassFolder, one: Found, lab: Lab) -> list[Found]:
+def section(place: ClassFolder, one: FoundPath, lab: Lab) -> list[FoundPath]:
     """The children of a folder that is called a section and holds hand-ins; else none."""
     called = _SECTION.fullmatch(readable(one.name))
     if one.kind is not Kind.FOLDER or not (called or _names_class(one)):
@@ -144,19 +144,19 @@ def section(place: ClassFolder, one: Found, lab: Lab) -> list[Found]:
     return inner if named or is_told(inner) else []
 
 
-def _number(one: Found) -> str:
+def _number(one: FoundPath) -> str:
     """Return the digits of the number beside a Chinese name; empty where there is none."""
     told = download(one, None)
     chinese = told is not None and told.group[0] == "chinese"
     return "".join(filter(str.isdigit, told.student.id)) if told is not None and chinese else ""
 
 
-def _names_class(one: Found) -> bool:
+def _names_class(one: FoundPath) -> bool:
     """Say whether the number is as short as that of a class: ``计科2101``."""
     return 2 <= len(_number(one)) <= CLASS_DIGITS
 
 
-def sections(place: ClassFolder, one: Found, lab: Lab) -> bool:
+def sections(place: ClassFolder, one: FoundPath, lab: Lab) -> bool:
     """Say whether what goes as one student's may be a section: by its name, or as a class is."""
     if one.kind is not Kind.FOLDER:
         called = _SECTION.fullmatch(PACKED.sub("", readable(one.name))) is not None
@@ -168,7 +168,7 @@ def sections(place: ClassFolder, one: Found, lab: Lab) -> bool:
     return sum(not _is_copy(it, lab) for it in whole) > 1
 
 
-def _packs_several(place: ClassFolder, one: Found) -> bool:
+def _packs_several(place: ClassFolder, one: FoundPath) -> bool:
     """Say whether a zip on disk has folders or archives with the numbers of several students."""
     if not place.on_disk or not one.name.lower().endswith(".zip"):
         return False  # others are read from end to end to list them
@@ -183,19 +183,19 @@ def _packs_several(place: ClassFolder, one: Found) -> bool:
     return sum(len(number) > CLASS_DIGITS for number in numbers) > 1
 
 
-def _is_copy(one: Found, lab: Lab) -> bool:
+def _is_copy(one: FoundPath, lab: Lab) -> bool:
     name = PACKED.sub("", readable(one.name))
     other = standing(name, lab.name) is not FolderRank.NONE
     return other or _PART.fullmatch(name) is not None or _COPY.search(name) is not None
 
 
-def holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]:
+def holding(place: ClassFolder, children: list[FoundPath], lab: Lab) -> list[FoundPath]:
     """The folders of people: with a file of the lab, there, a folder down, or in a lab's folder.
 
     Nobody's folder hides those beside it: one with so many inside that looking ends is a hand-in.
     """
 
-    def within(folder: Found, depth: int, looks: Iterator[int]) -> bool:
+    def within(folder: FoundPath, depth: int, looks: Iterator[int]) -> bool:
         if next(looks, None) is None:
             return True
         inner = listed(place, folder)
@@ -209,7 +209,7 @@ def holding(place: ClassFolder, children: list[Found], lab: Lab) -> list[Found]:
     return [one for one in theirs if within(one, 0, iter(range(_LOOKS)))]
 
 
-def is_single(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
+def is_single(place: ClassFolder, children: list[FoundPath], lab: Lab) -> bool:
     """Return whether a folder is one hand-in rather than a class.
 
     A stray copy of a lab's file must not hide the class beside it: where two or more of the
@@ -225,6 +225,6 @@ def is_single(place: ClassFolder, children: list[Found], lab: Lab) -> bool:
     return python and whole and not is_told(children)
 
 
-def is_told(children: Iterable[Found]) -> bool:
+def is_told(children: Iterable[FoundPath]) -> bool:
     """Return whether a name of a child tells whose it is."""
     return any(it is not None for _, it in downloads(list(children), None))

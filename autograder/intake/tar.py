@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
 from autograder.intake.names import readable
-from autograder.intake.tree import MAX_ENTRIES, Found, Kind, RefusedError, limit_of, member
+from autograder.intake.tree import MAX_ENTRIES, FoundPath, Kind, RefusedError, limit_of, member
 
 # A stream that is unpacked as it is read, forward only, with caps on what comes out.
 
@@ -311,7 +311,7 @@ class TarTree:
         Raises:
             RefusedError: no tar, damaged, or a cap is passed: members, files, bytes, ratio.
         """
-        listed: list[Found] = []
+        listed: list[FoundPath] = []
         self._kept: dict[int, bytes] = {}
         self._sizes: dict[int, int] = {}
         room = MAX_KEPT_BYTES
@@ -335,7 +335,7 @@ class TarTree:
             stream.close()
         self.found = tuple(listed)
 
-    def read(self, found: Found, limit: int) -> bytes:
+    def read(self, found: FoundPath, limit: int) -> bytes:
         """The bytes of a member.
 
         Raises:

@@ -39,7 +39,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundPath:
     """One path inside a hand-in, with forward slashes; ``index`` is its place in an archive."""
 
     path: str
@@ -61,8 +61,8 @@ class Tree(Protocol):
     """A folder or an archive. ``read`` takes at most ``limit`` bytes, and refuses more."""
 
     @property
-    def found(self) -> tuple[Found, ...]: ...
-    def read(self, found: Found, limit: int) -> bytes: ...
+    def found(self) -> tuple[FoundPath, ...]: ...
+    def read(self, found: FoundPath, limit: int) -> bytes: ...
     def close(self) -> None: ...
 
 
@@ -84,7 +84,7 @@ def kind_of(mode: int) -> Kind:
     return Kind.SYMLINK if stat.S_ISLNK(mode) else Kind.SPECIAL
 
 
-def member(path: str, kind: Kind, index: int) -> Found | None:
+def member(path: str, kind: Kind, index: int) -> FoundPath | None:
     """A member of an archive under a clean path; None for what is not looked at.
 
     A path that is absolute, begins with a drive or climbs with ``..`` is ``OUTSIDE``: it is
@@ -95,8 +95,8 @@ def member(path: str, kind: Kind, index: int) -> Found | None:
     if not parts or any(ignored(part) for part in parts if part != ".."):
         return None
     if path.startswith("/") or ".." in parts or ":" in parts[0]:
-        return Found(path.rstrip("/"), Kind.OUTSIDE, index)
-    return Found("/".join(parts), kind, index)
+        return FoundPath(path.rstrip("/"), Kind.OUTSIDE, index)
+    return FoundPath("/".join(parts), kind, index)
 
 
 def limit_of(name: str) -> int:
@@ -245,7 +245,7 @@ class FolderTree:
         self.root = root
         self.found = tuple(self._listed())
 
-    def read(self, found: Found, limit: int) -> bytes:
+    def read(self, found: FoundPath, limit: int) -> bytes:
         """The bytes of a regular file, at most ``limit`` of them.
 
         Raises:
@@ -256,7 +256,7 @@ class FolderTree:
     def close(self) -> None:
         """Nothing is held open between calls."""
 
-    def _listed(self) -> Iterator[Found]:
+    def _listed(self) -> Iterator[FoundPath]:
         level, depth, count = [""], 0, 0
         while level:
             further = []
@@ -272,11 +272,11 @@ class FolderTree:
                         further.append(f"{one.path}/")
             level, depth = further, depth + 1
 
-    def _children(self, prefix: str, depth: int) -> list[Found]:
+    def _children(self, prefix: str, depth: int) -> list[FoundPath]:
         try:
             with os.scandir(self.root / prefix) as entries:
                 listed = [
-                    Found(prefix + one.name, kind_of(one.stat(follow_symlinks=False).st_mode))
+                    FoundPath(prefix + one.name, kind_of(one.stat(follow_symlinks=False).st_mode))
                     for one in entries
                     if not ignored(one.name)
                 ]

@@ -9,19 +9,19 @@ from dataclasses import replace
 from autograder.course.records import Student
 from autograder.intake import names
 from autograder.intake.names import Download, readable
-from autograder.intake.tree import PACKED, Found, Kind
+from autograder.intake.tree import PACKED, FoundPath, Kind
 
 _AGAIN = re.compile(r"-\d{1,3}$")
 _ID = re.compile(r"(?<!\d)\d{5,20}(?!\d)")
-Told = tuple[Found, Download | None]
+NamedPath = tuple[FoundPath, Download | None]
 
 
-def stem(one: Found) -> str:
+def stem(one: FoundPath) -> str:
     """The name without the ending of an archive."""
     return readable(one.name) if one.kind is Kind.FOLDER else PACKED.sub("", readable(one.name))
 
 
-def download(one: Found, pattern: re.Pattern[str] | None) -> Download | None:
+def download(one: FoundPath, pattern: re.Pattern[str] | None) -> Download | None:
     """Return what the name of a child of the class tells, by the pattern if there is one."""
     if pattern is not None:
         told = names.by_pattern(pattern, readable(one.name))
@@ -39,7 +39,7 @@ def download(one: Found, pattern: re.Pattern[str] | None) -> Download | None:
     return told if told is not None and (whole or told.file) else None
 
 
-def downloads(children: Sequence[Found], pattern: re.Pattern[str] | None) -> list[Told]:
+def downloads(children: Sequence[FoundPath], pattern: re.Pattern[str] | None) -> list[NamedPath]:
     """Return what the names of the children tell, where they tell it of different people."""
     told = [(one, download(one, pattern)) for one in children]
     if pattern is not None:
@@ -49,9 +49,9 @@ def downloads(children: Sequence[Found], pattern: re.Pattern[str] | None) -> lis
     return _without_numbers(_without_classes(told))
 
 
-def _notebooks(loose: list[Found]) -> dict[Found, Download]:
+def _notebooks(loose: list[FoundPath]) -> dict[FoundPath, Download]:
     """Tell whose loose notebooks are where all are called by a number, or by number and name."""
-    known: dict[Found, Download] = {}
+    known: dict[FoundPath, Download] = {}
     for one in loose:
         name, _, suffix = readable(one.name).rpartition(".")
         if one.kind is Kind.FILE and suffix.lower() == "ipynb":
@@ -65,7 +65,7 @@ def _notebooks(loose: list[Found]) -> dict[Found, Download]:
     return known if len({it.group for it in known.values()}) > 1 else {}
 
 
-def _without_classes(told: list[Told]) -> list[Told]:
+def _without_classes(told: list[NamedPath]) -> list[NamedPath]:
     """Read 计科2101_张三 as a class and a name where that tells of more people than otherwise."""
     either = [it for _, it in told if it is not None and it.instead is not None]
     behind = {it.instead.student.name for it in either if it.instead is not None}
@@ -76,12 +76,12 @@ def _without_classes(told: list[Told]) -> list[Told]:
     ]
 
 
-def _without_numbers(told: list[Told]) -> list[Told]:
+def _without_numbers(told: list[NamedPath]) -> list[NamedPath]:
     """Nothing is Canvas's where one user has a file twice, or archives of so many names.
 
     Canvas gives the number of a file once, and another name to a file that comes again.
     """
-    groups: dict[tuple[str, ...], list[Told]] = {}
+    groups: dict[tuple[str, ...], list[NamedPath]] = {}
     for one, it in told:
         if it is not None and it.group[0] == "canvas":
             groups.setdefault(it.group, []).append((one, it))

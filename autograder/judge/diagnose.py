@@ -111,14 +111,14 @@ def _listed(stages: Sequence[Stage], loose: Sequence[Stage] = ()) -> dict[str, s
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMistakes:
     """The fingerprints to compare with: single mistakes, and pairs where the grader has them."""
 
     bank: Bank
     pairs: Mapping[str, Fingerprints] = field(default_factory=dict)
 
 
-def known(fingerprints: str | None, pairs: str | None) -> Known | None:
+def known(fingerprints: str | None, pairs: str | None) -> KnownMistakes | None:
     """Read the banks; None without one.
 
     One that cannot be read is said on standard error, and grading goes on: it costs no points.
@@ -127,7 +127,7 @@ def known(fingerprints: str | None, pairs: str | None) -> Known | None:
         return None
     try:
         singles = banks.load(Path(fingerprints))
-        return Known(singles, banks.load(Path(pairs)).exercises if pairs else {})
+        return KnownMistakes(singles, banks.load(Path(pairs)).exercises if pairs else {})
     except banks.BankError as error:
         print(f"autograder: no mistake will be named: {error}", file=sys.stderr)
         return None
@@ -137,7 +137,7 @@ def findings(
     plan: Plan,
     results: Sequence[CheckResult],
     answers: Sequence[Answer],
-    known: Known,
+    known: KnownMistakes,
     transport: CheckTransport,
 ) -> tuple[Finding, ...]:
     """Return what is recognised in the exercises that fail on public cases.
@@ -178,7 +178,9 @@ def findings(
     return tuple(found)
 
 
-def with_experiments(plan: Plan, naming: Naming, known: Known, transport: CheckTransport) -> Naming:
+def with_experiments(
+    plan: Plan, naming: Naming, known: KnownMistakes, transport: CheckTransport
+) -> Naming:
     """Return what experiments show, where answers have no name for it, or only two together.
 
     Few at once: code that most of them hold for does something else.
@@ -206,7 +208,7 @@ _OWN = ("check.nothing", "check.inside")  # what others return that it calls pla
 
 
 def _with_told(
-    lab: Lab, naming: Naming, known: Known, results: Sequence[CheckResult], alone: bool
+    lab: Lab, naming: Naming, known: KnownMistakes, results: Sequence[CheckResult], alone: bool
 ) -> Naming:
     """Return what checks tell themselves, on public cases, where nothing else has a name for it.
 
@@ -228,7 +230,7 @@ def _known(
     plan: Plan,
     naming: Naming,
     failing: Mapping[str, tuple[str, ...]],
-    known: Known,
+    known: KnownMistakes,
     transport: CheckTransport,
 ) -> Iterator[Message]:
     """Return what is known beside a name."""
@@ -275,7 +277,7 @@ def failures(lab: Lab, results: Sequence[CheckResult]) -> dict[str, tuple[str, .
 def _finding(
     naming: Naming,
     failing: Mapping[str, tuple[str, ...]],
-    known: Known,
+    known: KnownMistakes,
     said: tuple[Message, ...],
 ) -> Finding:
     return Finding(

@@ -15,7 +15,7 @@ from autograder.checks.plan import CheckCase, Plan
 from autograder.course.plain import from_plain, to_plain
 from autograder.course.records import CheckResult, Finding, Message, Outcome, Text
 from autograder.judge import marks, outcomes
-from autograder.judge.diagnose import Known, findings
+from autograder.judge.diagnose import KnownMistakes, findings
 from autograder.judge.marks import may_keep_static_state
 from autograder.judge.runner import Runner
 from autograder.sandbox.links import NoWorker, Starter, StudentError, Usage, WorkerLost
@@ -224,7 +224,7 @@ def _recognised(
     plan: Plan,
     results: Sequence[CheckResult],
     runner: Runner,
-    known: Known | None,
+    known: KnownMistakes | None,
     transport: CheckTransport,
 ) -> tuple[Finding, ...]:
     """Return the findings; none where an answer breaks what looks for them: it costs no points.
@@ -252,7 +252,7 @@ def _recognised(
 
 
 def grade_hand_in(
-    plan: Plan, request: Mapping[str, Any], start: Starter, known: Known | None = None
+    plan: Plan, request: Mapping[str, Any], start: Starter, known: KnownMistakes | None = None
 ) -> dict[str, Any]:
     """Run all checks on one hand-in.
 

@@ -34,7 +34,7 @@ from autograder.checks import plugin
 from autograder.checks.plan import Plan, arguments, plan_of
 from autograder.course.labfile import ROOT
 from autograder.course.records import Lab
-from autograder.judge.diagnose import Known, known
+from autograder.judge.diagnose import KnownMistakes, known
 from autograder.judge.hand_in import grade_hand_in
 from autograder.sandbox.links import NoWorker, Starter, WorkerLost, ended
 from autograder.sandbox.transport import Sources, WorkerTransport
@@ -190,7 +190,7 @@ class Judge:
         self._memory_bytes = memory_bytes
         self._spawns = spawns  # otherwise, and without a zygote, it only asks what was kept
         self._guards: list[Guard] = []
-        self._known: Known | None = None
+        self._known: KnownMistakes | None = None
         self._files = ""  # what hand-ins may read, for a spawned worker
         self._given: tuple[str, ...] = ()  # modules that it imports
         self._mapping: tuple[str, ...] = ()  # real weights that a spawned worker has to read

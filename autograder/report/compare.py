@@ -25,7 +25,7 @@ from autograder.report.escape import fitted, folded, line, width
 
 
 @dataclass(frozen=True)
-class Standing:
+class ComparedHandIn:
     """One hand-in as far as two gradings are compared.
 
     ``outcomes`` in the order of the lab's checks; ``mistakes`` are those that were recognised;
@@ -50,8 +50,8 @@ class ChangedHandIn:
     """
 
     student: str
-    before: Standing
-    after: Standing
+    before: ComparedHandIn
+    after: ComparedHandIn
     checks: tuple[tuple[str, Outcome | None, Outcome | None], ...]
     new_files: bool
 
@@ -134,7 +134,7 @@ def compare(
     )
 
 
-def _standing(lab: Lab, hand_in: HandIn) -> Standing:
+def _standing(lab: Lab, hand_in: HandIn) -> ComparedHandIn:
     outcomes = {result.check: result.outcome for result in hand_in.results}
     mistakes = {
         one.id: one
@@ -142,7 +142,7 @@ def _standing(lab: Lab, hand_in: HandIn) -> Standing:
         if finding.certainty is not Certainty.UNKNOWN
         for one in finding.misconceptions
     }
-    return Standing(
+    return ComparedHandIn(
         score_of(lab, hand_in),
         tuple(outcomes.get(check.name, Outcome.NOT_GRADED) for check in lab.checks),
         tuple(mistakes[name] for name in sorted(mistakes)),
@@ -166,7 +166,7 @@ def _decisions(hand_in: HandIn) -> Iterable[tuple[str, float]]:
 
 
 def _change(
-    student: str, old: Lab, then: Standing, new: Lab, now: Standing
+    student: str, old: Lab, then: ComparedHandIn, new: Lab, now: ComparedHandIn
 ) -> ChangedHandIn | None:
     before = {check.name: outcome for check, outcome in zip(old.checks, then.outcomes, strict=True)}
     after = {check.name: outcome for check, outcome in zip(new.checks, now.outcomes, strict=True)}

@@ -64,7 +64,7 @@ def scoreboard(
     end = ["", *_total(rows, hidden, language), *after]
     end += [render(mark, language) for mark in record.hand_ins[0].shown_marks]
     end.append(_say("isolation_short", language, level=record.isolation.level))
-    told = _Told(open_rows[0] if open_rows else None, language)
+    told = _Reasons(open_rows[0] if open_rows else None, language)
     lines = [text for row in rows for text in told.row(row)]
     if open_rows:
         lines.append(_say("legend", language, **glyphs()))
@@ -90,7 +90,7 @@ def _all_prints(rows: Sequence[ScoreRow], record: ClassRecord, language: str) ->
     return lines or ["", _say("no_prints", language)]
 
 
-class _Told:
+class _Reasons:
     """Says each reason once: what ails a file ails every exercise in it."""
 
     def __init__(self, first: ScoreRow | None, language: str) -> None:

@@ -23,12 +23,12 @@ from autograder.course.records import Lab
 from autograder.grading.judge_process import versions
 from benchmarks import hand_ins, measure
 from benchmarks.others import check50, environment, hostile, nbgrader, otter
-from benchmarks.others.sides import Given, Graded, Ours, Side, build_hidden, points_of
+from benchmarks.others.sides import Ours, Side, SideInput, SideResult, build_hidden, points_of
 from benchmarks.others.table import Row, put, table
 
 PAGE = labfile.ROOT / "benchmarks" / "RESULTS.md"
 OURS = "ours"
-TOOLS: Mapping[str, tuple[str, tuple[str, ...], Callable[[Given], Side]]] = {
+TOOLS: Mapping[str, tuple[str, tuple[str, ...], Callable[[SideInput], Side]]] = {
     "otter": (otter.PACKAGE, otter.REQUIREMENTS, otter.Otter),
     "nbgrader": (nbgrader.PACKAGE, nbgrader.REQUIREMENTS, nbgrader.Nbgrader),
     "check50": (check50.PACKAGE, check50.REQUIREMENTS, check50.Check50),
@@ -40,7 +40,7 @@ class Differs(RuntimeError):
 
 
 @dataclass
-class Found:
+class SideCost:
     """CPU seconds per hand-in of one side, a figure per round."""
 
     alone: list[float] = field(default_factory=list)
@@ -93,7 +93,7 @@ def _measured(lab: Lab, folder: Path, rounds: int) -> Iterator[list[Row]]:
         named[name] = (package, environment.version_of(python, package))
     expected = sides[OURS].grade(ten)  # builds its hidden cases and byte code, too
     _right(lab, expected)
-    found = {name: Found() for name in sides}
+    found = {name: SideCost() for name in sides}
     tried = {name: _tried(side, lab, folder / "tried" / name) for name, side in sides.items()}
     for number in range(1, rounds + 1):
         for name, side in sides.items():
@@ -115,13 +115,13 @@ def _measured(lab: Lab, folder: Path, rounds: int) -> Iterator[list[Row]]:
         yield [*rows, *missing]
 
 
-def _given(lab: Lab, hidden: Path, python: Path, folder: Path, name: str) -> Given:
+def _given(lab: Lab, hidden: Path, python: Path, folder: Path, name: str) -> SideInput:
     own = folder / name
     own.mkdir()
-    return Given(lab, hidden, python, own)
+    return SideInput(lab, hidden, python, own)
 
 
-def _right(lab: Lab, graded: Graded) -> None:
+def _right(lab: Lab, graded: SideResult) -> None:
     """Full points for right ones, some but not all for wrong ones, none for stubs."""
     full = points_of(lab, (exercise.id for exercise in lab.exercises))
     for name, points in graded.points.items():
@@ -139,7 +139,7 @@ def _tried(side: Side, lab: Lab, folder: Path) -> str:
     return f"{points} points, {wrote}"
 
 
-def _points(graded: Graded) -> str:
+def _points(graded: SideResult) -> str:
     kinds: dict[str, set[int]] = {}
     for hand_in, points in graded.points.items():
         kinds.setdefault(hand_in.partition("_")[0], set()).add(points)
@@ -147,7 +147,7 @@ def _points(graded: Graded) -> str:
     return "; ".join(said)
 
 
-def _filled(row: Row, own: Found, ours: Found) -> Row:
+def _filled(row: Row, own: SideCost, ours: SideCost) -> Row:
     """The row with its figures; a ratio is taken within a round."""
     return replace(
         row,
@@ -158,7 +158,7 @@ def _filled(row: Row, own: Found, ours: Found) -> Row:
     )
 
 
-def _large(row: Row, ours: Found) -> Row:
+def _large(row: Row, ours: SideCost) -> Row:
     """Our second row, of the class of 100."""
     over = [one / unit for one, unit in zip(ours.hundred, ours.ten, strict=True)]
     tool = f"{OURS}, class of 100"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measure import run
-from benchmarks.others.sides import Given, Graded, activated, name_of, points_of
+from benchmarks.others.sides import SideInput, SideResult, activated, name_of, points_of
 
 PACKAGE = "check50"
 REQUIREMENTS = (PACKAGE,)
@@ -35,7 +35,7 @@ def {name}():
 class Check50:
     """One command per hand-in, on this machine: a process per check, forked with torch in it."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: SideInput) -> None:
         self._given = given
         self._checks = given.folder / "checks"
         self._checks.mkdir(parents=True)
@@ -50,7 +50,7 @@ class Check50:
             f'check50:\n  files:\n    - !exclude "*"\n{wanted}', encoding="utf-8"
         )
 
-    def grade(self, hand_ins: Sequence[Path]) -> Graded:
+    def grade(self, hand_ins: Sequence[Path]) -> SideResult:
         """Each in its own folder; check50 copies the files to a folder per check."""
         cpu, points = 0.0, {}
         out = self._given.folder / "results.json"
@@ -64,4 +64,4 @@ class Check50:
             lab = self._given.lab
             whole = (e.id for e in lab.exercises if name_of(e) in passed)
             points[path.name] = points_of(lab, whole)
-        return Graded(cpu, points)
+        return SideResult(cpu, points)

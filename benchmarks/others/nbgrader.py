@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.measure import run
 from benchmarks.others import notebook
-from benchmarks.others.sides import Given, Graded, activated, name_of
+from benchmarks.others.sides import SideInput, SideResult, activated, name_of
 
 PACKAGE = "nbgrader"
 REQUIREMENTS = (PACKAGE,)
@@ -32,7 +32,7 @@ assert not said, said
 class Nbgrader:
     """One command for the whole class: a kernel per hand-in, points in a grade book."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: SideInput) -> None:
         self._given = given
         source = given.folder / "source" / _ASSIGNMENT
         source.mkdir(parents=True)
@@ -55,7 +55,7 @@ class Nbgrader:
         self._nbgrader("generate_assignment", _ASSIGNMENT)
         shutil.copy(given.folder / "gradebook.db", given.folder / "fresh.db")
 
-    def grade(self, hand_ins: Sequence[Path]) -> Graded:
+    def grade(self, hand_ins: Sequence[Path]) -> SideResult:
         """Each as students hand it in: the released notebook beside their files."""
         folder = self._given.folder
         for name in ("submitted", "autograded"):
@@ -70,7 +70,7 @@ class Nbgrader:
         self._nbgrader("export", "--to", str(table))
         with table.open(encoding="utf-8", newline="") as file:
             points = {row["student_id"]: round(float(row["score"])) for row in csv.DictReader(file)}
-        return Graded(cpu, points)
+        return SideResult(cpu, points)
 
     def _nbgrader(self, *arguments: str) -> float:
         command = [str(self._given.python), "-m", "nbgrader", *arguments]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.measure import run
 from benchmarks.others import notebook
-from benchmarks.others.sides import Given, Graded, activated, name_of, points_of
+from benchmarks.others.sides import SideInput, SideResult, activated, name_of, points_of
 
 PACKAGE = "otter-grader"
 REQUIREMENTS = (PACKAGE, "ipykernel")  # its `otter run` starts a kernel, and does not ask for one
@@ -34,7 +34,7 @@ def test_exercise():
 class Otter:
     """One ``otter run`` per hand-in, which is what its container runs, too; without Docker."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: SideInput) -> None:
         self._given = given
         tests = given.folder / "tests"
         tests.mkdir(parents=True)
@@ -50,7 +50,7 @@ class Otter:
         self._zip = given.folder / "autograder.zip"
         self._otter("generate", "-t", str(tests), "-o", str(self._zip), "--no-config")
 
-    def grade(self, hand_ins: Sequence[Path]) -> Graded:
+    def grade(self, hand_ins: Sequence[Path]) -> SideResult:
         """Each as a zip with the files and a notebook of one cell: the entry that otter wants."""
         cpu, points = 0.0, {}
         for path in hand_ins:
@@ -65,7 +65,7 @@ class Otter:
             arguments = ["-a", str(self._zip), "-o", str(out), "--no-logo"]
             cpu += self._otter("run", str(handed_in), *arguments)
             points[path.name] = self._points(out / "results.json")
-        return Graded(cpu, points)
+        return SideResult(cpu, points)
 
     def _otter(self, *arguments: str) -> float:
         command = [str(self._given.python), "-m", "otter", *arguments]

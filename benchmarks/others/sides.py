@@ -16,7 +16,7 @@ from benchmarks.measure import run
 
 
 @dataclass(frozen=True)
-class Given:
+class SideInput:
     """The lab, its hidden cases, the interpreter of the side and an empty folder for it."""
 
     lab: Lab
@@ -26,7 +26,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Graded:
+class SideResult:
     """CPU seconds of all hand-ins together, and the points of each by its folder's name.
 
     Points are those of the exercises that passed whole: what every side can say.
@@ -36,7 +36,7 @@ class Graded:
     points: dict[str, int]
 
 
-def activated(given: Given) -> dict[str, str]:
+def activated(given: SideInput) -> dict[str, str]:
     """Environment variables as in a shell where the side's environment is active.
 
     Whatever this machine's user has configured for Jupyter takes no part.
@@ -49,7 +49,7 @@ def activated(given: Given) -> dict[str, str]:
 class Side(Protocol):
     """A tool with the lab in the form that it wants."""
 
-    def grade(self, hand_ins: Sequence[Path]) -> Graded:
+    def grade(self, hand_ins: Sequence[Path]) -> SideResult:
         """Grade hand-ins, each a folder with the lab's files."""
         ...
 
@@ -69,14 +69,14 @@ class Ours:
     """The command line program on a folder of hand-ins.
 
     Args:
-        given: see :class:`Given`.
+        given: see :class:`SideInput`.
         secret: file that the hidden cases are drawn from.
     """
 
-    def __init__(self, given: Given, secret: Path) -> None:
+    def __init__(self, given: SideInput, secret: Path) -> None:
         self._given, self._secret = given, secret
 
-    def grade(self, hand_ins: Sequence[Path]) -> Graded:
+    def grade(self, hand_ins: Sequence[Path]) -> SideResult:
         """As any class: workers, isolation, diagnosis and reports included."""
         handed_in, out = self._given.folder / "class", self._given.folder / "out"
         shutil.rmtree(handed_in, ignore_errors=True)
@@ -91,7 +91,7 @@ class Ours:
         points = {one["student"]: self._points(one["results"]) for one in record["hand_ins"]}
         if set(points) != {path.name for path in hand_ins}:
             raise RuntimeError(f"not every hand-in was graded: {sorted(points)}")
-        return Graded(done.cpu, points)
+        return SideResult(done.cpu, points)
 
     def _points(self, results: list[dict[str, str]]) -> int:
         lab = self._given.lab

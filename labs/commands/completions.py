@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from autograder.course.records import Text
-from labs.commands.desk import Desk, Ended, Seat
+from labs.commands.desk import Desk, Seat, TextEnd
 from labs.commands.engine_parts import ByteText, in_bytes
 
 HERE = "127.0.0.1"
@@ -34,7 +34,7 @@ NOT_HERE = {"n": (1,), "best_of": (1,), "echo": (False,), "logprobs": (), "suffi
 SERVER_ERROR = "server_error"
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """A request that gets an error instead of a text."""
 
     def __init__(self, status: int, said: Text, param: str | None = None, code: str = "") -> None:
@@ -43,7 +43,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompletionRequest:
     """A request for completions, as it is served."""
 
     prompts: tuple[str, ...]
@@ -54,33 +54,33 @@ class Asked:
     stream: bool = False
 
 
-def _bad(param: str, en: str, zh: str) -> Refused:
-    return Refused(400, Text(f"{param}: {en}", f"{param}：{zh}"), param)
+def _bad(param: str, en: str, zh: str) -> Refusal:
+    return Refusal(400, Text(f"{param}: {en}", f"{param}：{zh}"), param)
 
 
-def read(body: bytes, model: str) -> Asked:
+def read(body: bytes, model: str) -> CompletionRequest:
     """Read the body of a request.
 
     Raises:
-        Refused: it cannot be served; says why.
+        Refusal: it cannot be served; says why.
     """
     try:
         raw = json.loads(body)
     except (ValueError, RecursionError):
-        raise Refused(400, Text("The body is not JSON.", "请求体不是 JSON。")) from None
+        raise Refusal(400, Text("The body is not JSON.", "请求体不是 JSON。")) from None
     if not isinstance(raw, dict):
-        raise Refused(400, Text("The body is no JSON object.", "请求体不是 JSON 对象。"))
+        raise Refusal(400, Text("The body is no JSON object.", "请求体不是 JSON 对象。"))
     given = {name: value for name, value in raw.items() if value is not None}
     if given.get("model", model) != model:
         said = Text(f"There is one model here: {model}.", f"这里只有一个模型：{model}。")
-        raise Refused(404, said, "model", "model_not_found")
+        raise Refusal(404, said, "model", "model_not_found")
     for name, allowed in NOT_HERE.items():
         if name in given and given[name] not in allowed:
             raise _bad(name, "not supported here.", "这里不支持。")
     stream = given.get("stream", False)
     if not isinstance(stream, bool):
         raise _bad("stream", "give true or false.", "请给 true 或 false。")
-    return Asked(
+    return CompletionRequest(
         prompts=_texts(given, "prompt", MOST_PROMPTS),
         max_tokens=_whole(given, "max_tokens", 16, 1, 1 << 20),
         temperature=_temperature(given.get("temperature", 1.0)),
@@ -150,26 +150,26 @@ class _Choice:
     seat: Seat
     prompt: int  # tokens
     text: ByteText
-    ended: Ended | None = None
+    ended: TextEnd | None = None
 
 
 class Completion:
     """One request that is served: its prompts, each in line at the desk."""
 
-    def __init__(self, service: Service, asked: Asked) -> None:
+    def __init__(self, service: Service, asked: CompletionRequest) -> None:
         """Put the prompts in line.
 
         Raises:
-            Refused: one of them is too long; none is in line then.
+            Refusal: one of them is too long; none is in line then.
         """
         from labs.given.serving import Request
 
-        self._service, self._heard = service, queue.SimpleQueue[tuple[int, str | Ended]]()
+        self._service, self._heard = service, queue.SimpleQueue[tuple[int, str | TextEnd]]()
         self.id, self._created = f"cmpl-{next(service.numbers)}", int(time.time())
         encoded = [tuple(service.encode(prompt)) for prompt in asked.prompts]
         for ids in encoded:
             if not ids or len(ids) + asked.max_tokens > service.desk.longest:
-                raise Refused(
+                raise Refusal(
                     400,
                     Text(
                         f"The prompt has {len(ids)} tokens, and max_tokens is {asked.max_tokens}: "
@@ -187,14 +187,14 @@ class Completion:
             seat = service.desk.submit(request, partial(self._hear, at))
             self._choices.append(_Choice(seat, len(ids), ByteText()))
 
-    def _hear(self, at: int, what: str | Ended) -> None:
+    def _hear(self, at: int, what: str | TextEnd) -> None:
         self._heard.put((at, what))
 
     def pieces(self) -> Iterator[tuple[int, str, str | None]]:
         """Yield ``(choice, text, reason)`` as they come; a reason says that the choice is over.
 
         Raises:
-            Refused: student code has failed.
+            Refusal: student code has failed.
         """
         while any(choice.ended is None for choice in self._choices):
             at, what = self._heard.get()
@@ -203,7 +203,7 @@ class Completion:
                 if text := choice.text.add(what):
                     yield at, text, None
             elif what.reason == "error":
-                raise Refused(503, Text(what.said, what.said), code="student_code_failed")
+                raise Refusal(503, Text(what.said, what.said), code="student_code_failed")
             else:
                 choice.ended = what
                 yield at, choice.text.rest(), what.reason
@@ -266,7 +266,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise self._nothing_here()
             asked = read(body, self.server.service.model)
             completion = Completion(self.server.service, asked)
-        except Refused as error:
+        except Refusal as error:
             self._refuse(error)
             return
         try:
@@ -281,7 +281,7 @@ class Handler(BaseHTTPRequestHandler):
                 if self._is_alone():
                     return
                 texts[at] = texts.get(at, ("", None))[0] + text, reason
-        except Refused as error:
+        except Refusal as error:
             self._refuse(error)
             return
         form = completion.form([(at, *texts[at]) for at in sorted(texts)])
@@ -295,7 +295,7 @@ class Handler(BaseHTTPRequestHandler):
                     begun = True
                     self._begin(200, "text/event-stream")
                 self._event(json.dumps(completion.form([piece])))
-        except Refused as error:
+        except Refusal as error:
             if begun:
                 self._event(json.dumps(self._form(error)))
             else:
@@ -312,7 +312,7 @@ class Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             said = Text("The header Content-Length is missing.", "缺少请求头 Content-Length。")
-            raise Refused(400, said)
+            raise Refusal(400, said)
         if len(length) > 12 or int(length) > MOST_BYTES:
             # Read some of it all the same: who is still sending would not hear the answer.
             left = min(int(length), 16 * MOST_BYTES)
@@ -321,11 +321,11 @@ class Handler(BaseHTTPRequestHandler):
             said = Text(
                 f"The body has more than {MOST_BYTES} bytes.", f"请求体超过 {MOST_BYTES} 字节。"
             )
-            raise Refused(413, said)
+            raise Refusal(413, said)
         return self.rfile.read(int(length))
 
-    def _nothing_here(self) -> Refused:
-        return Refused(
+    def _nothing_here(self) -> Refusal:
+        return Refusal(
             404,
             Text(
                 "Nothing is here; there are POST /v1/completions and GET /v1/models.",
@@ -333,13 +333,13 @@ class Handler(BaseHTTPRequestHandler):
             ),
         )
 
-    def _form(self, error: Refused) -> dict[str, Any]:
+    def _form(self, error: Refusal) -> dict[str, Any]:
         kind = SERVER_ERROR if error.status >= 500 else "invalid_request_error"
         said = self.server.service.say(error.said)
         told = {"message": said, "type": kind, "param": error.param, "code": error.code or None}
         return {"error": told}
 
-    def _refuse(self, error: Refused) -> None:
+    def _refuse(self, error: Refusal) -> None:
         self._send(error.status, self._form(error))
 
     def _send(self, status: int, form: dict[str, Any]) -> None:
@@ -364,7 +364,7 @@ class Handler(BaseHTTPRequestHandler):
         code = 405 if code == 501 else code  # another method than the two
         text = message or self.responses.get(code, ("error",))[0]
         self.close_connection = True
-        self._refuse(Refused(code, Text(text, text)))
+        self._refuse(Refusal(code, Text(text, text)))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the terminal is for what is said there."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ended:
+class TextEnd:
     """A text is over.
 
     Attributes:
@@ -44,7 +44,7 @@ class Ended:
     said: str = ""
 
 
-Tell = Callable[[str | Ended], None]
+Tell = Callable[[str | TextEnd], None]
 
 
 # What an engine does next, as its seat sees it.
@@ -76,7 +76,7 @@ class Over:
 
 
 @dataclass(frozen=True)
-class Failed:
+class Failure:
     """It raised something."""
 
     error: BaseException
@@ -127,7 +127,7 @@ class Seat:
 
     def _expected(self, until: type[Does]) -> Does:
         did = self._does.get()
-        if isinstance(did, Failed):
+        if isinstance(did, Failure):
             raise did.error
         if not isinstance(did, until):
             raise ChatError(
@@ -147,7 +147,7 @@ class Seat:
         except Closed:
             return
         except BaseException as error:  # a hand-in may raise anything, SystemExit too
-            self._does.put(Failed(error))
+            self._does.put(Failure(error))
         else:
             self._does.put(Over())
 
@@ -265,7 +265,7 @@ class Desk:
             if seat is None:
                 self._closing = True
             elif self._closing:
-                seat.tell(Ended("error", said=self._explained(_closing())))
+                seat.tell(TextEnd("error", said=self._explained(_closing())))
             else:
                 seat.request = replace(seat.request, arrival=self._now)
                 self._seats[seat.request.id] = seat
@@ -310,14 +310,14 @@ class Desk:
             del self._seats[number]
             whole = number in stopped or seat.tokens == seat.request.max_new_tokens
             if whole:
-                seat.tell(Ended(reason, seat.tokens, seat.reused))
+                seat.tell(TextEnd(reason, seat.tokens, seat.reused))
             else:
-                seat.tell(Ended("error", said=self._explained(_closing())))
+                seat.tell(TextEnd("error", said=self._explained(_closing())))
 
     def _fail(self, said: str) -> None:
         """Tell all who are served what has happened, and begin anew."""
         for seat in self._seats.values():
-            seat.tell(Ended("error", said=said))
+            seat.tell(TextEnd("error", said=said))
             seat.close()
         self._seats, self._broken = {}, True
 

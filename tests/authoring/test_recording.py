@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from autograder.authoring import answers, recording
-from autograder.authoring.answers import Answers, Shorts, Wanted, run_here
+from autograder.authoring.answers import AnswerRequest, Answers, Shorts, run_here
 from autograder.authoring.recording import (
     RecordedEngine,
     Recording,
@@ -200,7 +200,7 @@ def test_check_proves_the_labs_that_differ(tmp_path: Path) -> None:
 def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: Any) -> None:
     def short(sources: str, items: Any = None, width: int = 8) -> Shorts:
         asking = Answers(collect(lab.folder), Recording(tmp_path))
-        return asking.short([Wanted(HAND_INS[sources], items)], what="answers", width=width)[
+        return asking.short([AnswerRequest(HAND_INS[sources], items)], what="answers", width=width)[
             0
         ].items
 
@@ -233,7 +233,9 @@ def test_answers_of_banks_are_read_too(lab: Lab, tmp_path: Path, monkeypatch: An
 
 @pytest.mark.slow
 def test_many_answers_come_from_several_processes(lab: Lab, tmp_path: Path) -> None:
-    wanted = [Wanted(tiny_lab.doing(three=f"return {n} * x")) for n in range(answers.FEW + 1)]
+    wanted = [
+        AnswerRequest(tiny_lab.doing(three=f"return {n} * x")) for n in range(answers.FEW + 1)
+    ]
     plan = collect(lab.folder)
     many = Answers(plan, Recording(tmp_path / "many"), jobs=2).short(wanted, what="answers")
     alone = Answers(plan, Recording(tmp_path / "alone"), jobs=1).short(wanted, what="answers")

@@ -19,7 +19,7 @@ from autograder.diagnosis.naming import Naming
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
 from autograder.judge import diagnose
-from autograder.judge.diagnose import Known
+from autograder.judge.diagnose import KnownMistakes
 from autograder.sandbox.links import WorkerLost
 from autograder.sandbox.local import LocalTransport
 from autograder.sandbox.transport import Sources
@@ -185,7 +185,7 @@ def test_diagnosis_is_not_asked_for_what_passes() -> None:
     hidden = replace(passed[-1], outcome=Outcome.FAILED, hidden=True)
     for results in (passed, [*passed[:-1], hidden]):
         never: Any = Never()
-        found = diagnose.findings(Plan(LAB, {}), results, [], Known(Bank({}, {})), never)
+        found = diagnose.findings(Plan(LAB, {}), results, [], KnownMistakes(Bank({}, {})), never)
         assert found == ()
 
 
