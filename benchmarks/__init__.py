@@ -1,1 +1,1 @@
-"""What grading costs, beside what the same checks cost otherwise: ``make bench``."""
+"""Costs of grading, beside those of the same checks asked otherwise: ``make bench``."""

@@ -1,4 +1,4 @@
-"""What diagnosis costs: CPU per right and per wrong hand-in, with it and without it.
+"""Costs of diagnosis: CPU per right and per wrong hand-in, with it and without it.
 
 ``make bench-diagnosis`` prints two ratios; a right hand-in must not get dearer (1.0), a wrong one
 not more than twice as dear (2.0). Each figure is the difference of a large class and a small one,

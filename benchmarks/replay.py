@@ -32,7 +32,7 @@ def calls(
     find: Callable[[str], Any],
     reply: Mapping[str, Any],
 ) -> list[Call]:
-    """What a request asked, as direct calls.
+    """The direct calls that a request stands for.
 
     Args:
         request: of ``autograder.worker.session``.

@@ -90,7 +90,7 @@ class Sides:
         )
 
     def stripped_test(self) -> dict[str, float]:
-        """What nothing less than ``make test`` and ``watch`` can cost, asked and compared as above.
+        """The least that ``make test`` and ``watch`` can cost, asked and compared as above.
 
         ``cpu``: seconds of a process that imports torch and runs the public checks once;
         ``verdict``: seconds on the wall of the same in a process that has run them before.
@@ -105,7 +105,7 @@ class Sides:
         return {"cpu": cold.cpu, "verdict": float(warm.output.split()[-1])}
 
     def make_test(self) -> float:
-        """What ``make test`` runs, on the solution; CPU seconds."""
+        """Run ``make test`` on the solution; CPU seconds."""
         command = [PYTHON, "-m", "autograder", "test", "--lab", self.lab.name]
         # 1: a check that waits for real weights is not passed without them.
         return run([*command, "--folder", str(self._solution)], statuses=(0, 1)).cpu
@@ -159,7 +159,7 @@ class Sides:
         return [*command, "--hand-in", str(hand_in), "--rootdir", str(ROOT)]
 
     def _cached(self) -> list[tuple[str, int, int]]:
-        """What changes when the hidden cases are built anew."""
+        """The state of the hidden cases, which changes when they are built anew."""
         found = [(path.name, path.stat()) for path in (self._folder / "out").rglob("*.safetensors")]
         return [(name, stat.st_ino, stat.st_mtime_ns) for name, stat in found]
 

@@ -56,20 +56,22 @@ def expect_success(*arguments: str) -> str:
 
 # What a docstring refers to: ``:class:`Plan` ``, and what stands under "Raises:".
 REFERRED = re.compile(r":(?:class|data|exc|func|meth|mod):`~?(?:[\w.]*\.)?(\w+)`")
+PRONOUN = re.compile(r"(?:What|Which|Who|Whose|Whoever)\b")  # no docstring begins with one
 RAISED = re.compile(r"^Raises:\n(?: .*\n?|\n)+", re.MULTILINE)
 RAISES = re.compile(r"^ {4}(\w+)(?: \w+)?:", re.MULTILINE)
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def stale(path: Path, names: set[str]) -> Iterator[str]:
-    """The names that docstrings of a file refer to, and that are not there."""
+def faults(path: Path, names: set[str]) -> Iterator[str]:
+    """Names that docstrings of a file refer to and that are not there; pronouns at the head."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         told = (isinstance(node, DOCUMENTED) and ast.get_docstring(node)) or ""
         raised = [name for part in RAISED.findall(told) for name in RAISES.findall(part)]
         yield from {*REFERRED.findall(told), *raised} - names
+        yield from PRONOUN.findall(told[:8])
 
 
-def test_docstrings_refer_to_what_is_there() -> None:
+def test_docstrings_begin_with_what_it_is_and_refer_to_what_is_there() -> None:
     words = re.compile(
         r"^ *(?:async )?(?:class|def) (\w+)|^ *(\w+)(?:: [^=\n]+)? =|^ +(\w+): ", re.M
     )
@@ -82,6 +84,6 @@ def test_docstrings_refer_to_what_is_there() -> None:
         (p, name)
         for p in files
         if p.is_relative_to(ROOT / "autograder")
-        for name in stale(p, names)
+        for name in faults(p, names)
     ]
     assert found == []

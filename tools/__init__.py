@@ -1,1 +1,1 @@
-"""What is run by hand and seldom: the tiny checkpoint, releases of transformers."""
+"""Programs that are run by hand and seldom: the tiny checkpoint, releases of transformers."""

@@ -68,7 +68,7 @@ def draw(block: Block) -> tuple[dict[str, Tensor], Tensor]:
 
 
 def compare_moe(block: Block) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """What is compared, and each result by transformers and by the reference."""
+    """The things compared, and each result by transformers and by the reference."""
     from solutions.reference import hf
 
     weights, x = draw(block)

@@ -1,4 +1,4 @@
-"""What our own solution, with or without mistakes in it, answers to the public cases."""
+"""Answers of our own solution, with mistakes in it or without, to the public cases."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class AnswerRequest:
 
 @dataclass(frozen=True)
 class HandInAnswers:
-    """What a hand-in answered, by exercise; ``lost`` are checks, where it was asked everything."""
+    """Answers of a hand-in, by exercise; ``lost`` are checks, where it was asked everything."""
 
     items: Shorts
     lost: tuple[str, ...]

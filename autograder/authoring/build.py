@@ -106,7 +106,7 @@ def _form(table: Table, row: Mapping[str, Any] | None) -> Form:
 
 
 def _worth(table: Table, key: str, rule: str, names: dict[str, Any]) -> Any:
-    """What an author's expression gives."""
+    """The value of an author's expression."""
     try:
         return eval(rule, {**names})
     except Exception as error:

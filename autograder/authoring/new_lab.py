@@ -231,7 +231,7 @@ def run(name: str, files: Sequence[str], root: Path, *, english: bool = False) -
 
 
 def _in_english(text: str) -> str:
-    """What is left of a lab's file without its Chinese."""
+    """A lab's file without its Chinese."""
     text = re.sub(r', zh = "[^"]*"', "", re.sub(r"(?m)^[\w.]+\.zh = .*\n", "", text))
     text = re.sub(r', f"[^"]*[\u4e00-\u9fff][^"]*"', "", text)
     return re.sub(r"\n\n    [^\n]*[\u4e00-\u9fff][^\n]*\n    \"\"\"", '"""', text)

@@ -92,7 +92,7 @@ def _span(lines: list[str], node: ast.stmt) -> tuple[int, int]:
 
 
 def name_of(node: ast.stmt) -> str | None:
-    """What a function, a class or an assignment to one name is called."""
+    """The name of a function, of a class or of an assignment to one name."""
     match node:
         case ast.FunctionDef(name) | ast.ClassDef(name):
             return name

@@ -257,7 +257,7 @@ def _together(series: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _brought(labs: Sequence[LabRow]) -> Iterator[dict[str, Any]]:
-    """What ``figures.py`` of a lab has to draw, from the exercises that are right."""
+    """The figures that ``figures.py`` of a lab has to draw, from the exercises that are right."""
     for lab in labs:
         if (lab.lab.folder / f"{FIGURES_OF_LAB}.py").is_file():
             right = [row.name for row in lab.rows if row.kind == "passed"]

@@ -24,7 +24,7 @@ _GRADER = "autograder.checks.plugin"  # collects one lab for the judge or a debu
 
 
 class CheckNotPassed(Exception):
-    """What a check came to that did not pass."""
+    """The outcome of a check that did not pass."""
 
     def __init__(self, result: CheckResult) -> None:
         super().__init__(result.check)
@@ -62,7 +62,7 @@ class _LabRun:
         self._by_case: dict[tuple[str, str], CheckResult] = {}
 
     def result(self, item: CheckItem) -> CheckResult:
-        """What became of an item; the first that asks waits for all of the lab."""
+        """The outcome of an item; the first that asks waits for all of the lab."""
         if not self._results:
             items = [i for i in item.session.items if isinstance(i, CheckItem) and i.run is self]
             self._start({one.check for one in items})

@@ -1,4 +1,4 @@
-"""What a student missed, and the day on which it comes back: spaced repetition.
+"""Claims that a student got wrong, and the day on which each comes back: spaced repetition.
 
 A card is a spot-the-error question, or a mistake that was named in the student's code. It comes
 back after 1 day, and while it is known, 3, 7 and 21 days later; whoever misses it begins anew.
@@ -98,7 +98,7 @@ class Cards:
 
 
 def _read() -> list[Card]:
-    """What is kept; nothing if it is absent or damaged."""
+    """The cards that are kept; none if the file is absent or damaged."""
     try:
         return from_plain(list[Card], json.loads(STATE.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):

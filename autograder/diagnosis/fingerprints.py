@@ -357,7 +357,7 @@ def _answered(trace: Trace, keys: Sequence[str]) -> Item | None:
 
 
 def _answers(trace: Trace, keys: Sequence[str]) -> list[Item]:
-    """What came back at places that all known mistakes answer alike: once, if it is alike."""
+    """Answers at places that all known mistakes answer alike: one of them, if they are alike."""
     found: list[Item] = []
     for item in (trace[key] for key in keys if key in trace):
         if not any(is_equal(item, other) for other in found):

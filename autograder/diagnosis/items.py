@@ -310,7 +310,7 @@ def _like(rows: Iterable[Row], made: Rows, *, ordered: bool = False, size: bool 
 
 
 def _pieces(stages: Sequence[Stage], made: Rows) -> Iterator[Rows]:
-    """What a loop makes piece by piece, joined: every so-and-so-many-th tensor of one size."""
+    """The pieces that a loop makes, joined: every so-and-so-many-th tensor of one size."""
     for size in np.unique(made[:, 0]):
         parts = made[made[:, 0] == size]
         for whole in {row[0] for stage in stages for row in stage.rows}:

@@ -1,4 +1,4 @@
-"""Whether a folder, or an archive, is a class or one hand-in, by what lies in it."""
+"""Tell a class from a single hand-in, folder or archive, by what lies in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a child of a class folder is, by its name and by the names beside it."""
+"""The owner of a child of a class folder, by its name and by the names beside it."""
 
 from __future__ import annotations
 

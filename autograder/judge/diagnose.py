@@ -257,7 +257,7 @@ _IN = {
 
 
 def _of(lab: Lab, exercise: str, said: Message) -> Message:
-    """What is said of stages, and in which exercise."""
+    """The sentence about stages, with its exercise in it."""
     title = next(one.title for one in lab.exercises if one.id == exercise)
     values = {**said.values, "exercise": {"en": title.en, "zh": title.zh}}
     return Message(_IN[said.key], values)

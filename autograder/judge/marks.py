@@ -147,7 +147,7 @@ def forbidden(
 def _named_in(
     files: Collection[str], trees: Mapping[str, ast.Module]
 ) -> Iterator[tuple[str, list[Use], Mapping[str, int]]]:
-    """What each file names that may come from elsewhere, and its own attributes."""
+    """Names in each file that may come from elsewhere, and its own attributes."""
     module = {file: file.removesuffix(".py") for file in files}
     read = {module[file]: tree for file, tree in trees.items()}
     names = Names(read, module.values(), never_own=_ATTRIBUTES - {"_C"})  # a letter for a matrix

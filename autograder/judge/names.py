@@ -125,7 +125,7 @@ class Names:
         return known and self._binding(source, chain.scope, chain.root) is None
 
     def _values(self, module: str) -> Iterator[Path]:
-        """What stands in a file by its whole name, and may be handed on."""
+        """Things that stand in a file by their whole name, and may be handed on."""
         source = self.sources[module]
         for chain in source.chains:
             if chain.root and chain.runs:

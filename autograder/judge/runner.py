@@ -260,7 +260,7 @@ class Runner:
         return replace(result, prints="\n".join(cut(prints.splitlines(), KEPT_LINES)))
 
     def each_case(self) -> tuple[CheckResult, ...]:
-        """What becomes of every public case of the checks that fail on one of them.
+        """Results of every public case of the checks that fail on one of them.
 
         Asked last: what the checks came to stays as it is.
         """
@@ -290,13 +290,13 @@ class Runner:
         self._prints_shown = shown
 
     def _failed_at(self, check: Check, result: CheckResult) -> int | None:
-        """Which public case a check lost its points on, by number; None if on none."""
+        """The public case on which a check lost its points, by number; None if on none."""
         cases = [one.case.name for one in self._cases_of(check, hidden=False)]
         lost = result.outcome in _LOST and result.case in cases
         return cases.index(result.case) if lost else None
 
     def _behind(self, check: Check, first: int, result: CheckResult) -> list[CheckResult | None]:
-        """What becomes of the public cases after one that failed; like it, once too many ended."""
+        """Results of the public cases after one that failed; like it, once too many ended."""
         found: list[CheckResult | None] = []
         lost_before = self._transport.lost
         for check_case in self._cases_of(check, hidden=False)[first + 1 :]:

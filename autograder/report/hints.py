@@ -240,7 +240,7 @@ def shown(
 
 
 def _recipes(lab: Lab, row: ScoreRow, language: str) -> list[list[str]]:
-    """What to do about a failure of this kind, and how to go about the exercise as a whole.
+    """Recipes for a failure of this kind, and for the exercise as a whole.
 
     The latter first where numbers are wrong, and not where it is no mathematics: a syntax error.
     """

@@ -1,4 +1,4 @@
-"""What to do about a failure that is no mathematics: a remedy for each kind of it."""
+"""Remedies for failures that are no mathematics, one for each kind."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def are_wrong_numbers(result: CheckResult) -> bool:
 
 
 def remedies(result: CheckResult, language: str, debug: str) -> list[str]:
-    """What to do about it, a sentence each; ``debug`` is the command that stops in the code."""
+    """Sentences about what to do; ``debug`` is the command that stops in the code."""
     kind = _kind(result)
     said = [render(Message(f"remedy.{kind or 'other'}", {"debug": debug}), language)]
     if key_of(result) in ("exception", "exception_alone") and result.frames:

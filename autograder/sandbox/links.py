@@ -125,7 +125,7 @@ class Prints:
         return bool(self._tail)
 
     def cut(self, head: bytes) -> str:
-        """What came after the last ``head``, which is forgotten with it; empty for none."""
+        """Take what came after the last ``head``, which is forgotten with it; empty for none."""
         at = self._tail.rfind(head)
         if at < 0:
             return ""

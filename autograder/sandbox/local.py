@@ -59,7 +59,7 @@ def starter() -> Starter:
 
 
 def _listed(key: str) -> set[str]:
-    """What all labs of the course name under ``key``."""
+    """The names that all labs of the course have under ``key``."""
     listed: set[str] = set()
     for path in (ROOT / "labs").glob("*/lab.toml"):
         with suppress(OSError, ValueError):  # another lab may be in the making

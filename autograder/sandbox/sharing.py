@@ -69,7 +69,7 @@ def _part(node: ast.stmt, lines: Sequence[str]) -> _Part:
 
 @lru_cache(maxsize=64)
 def _parts(text: str) -> tuple[Mapping[str, _Part], _Part]:
-    """What a file defines, by name, and what runs in any case and defines nothing."""
+    """Definitions of a file by name, and the text that runs in any case and defines nothing."""
     named, always = dict[str, _Part](), _Part()
     try:
         nodes = ast.parse(text).body
@@ -86,7 +86,7 @@ def _parts(text: str) -> tuple[Mapping[str, _Part], _Part]:
 
 
 class Definitions:
-    """What a hand-in defines, and what each definition hangs on.
+    """Definitions of a hand-in, and what each of them hangs on.
 
     Args:
         files: text by file name.
@@ -97,7 +97,7 @@ class Definitions:
         self._files = {name.removesuffix(".py"): _parts(text) for name, text in files.items()}
 
     def behind(self, path: str) -> tuple[_Part, ...]:
-        """What ``"file.name"`` hangs on: definitions, and what runs in any case."""
+        """The text that ``"file.name"`` hangs on: definitions, and what runs in any case."""
         file, _, name = path.partition(".")
         named, always = self._files[file]
         reaches = _REACHES | {f"import {other}" for other in self._files if other != file}

@@ -111,7 +111,7 @@ def _change_folder(path: Any) -> None:
 
 
 def _text(watch: _Watch) -> str:
-    """What an assertion says, or its line; with the parameters of the item."""
+    """The words of an assertion, or its line; with the parameters of the item."""
     assert watch.error is not None
     said = str(watch.error).strip()
     if not said:

@@ -132,7 +132,7 @@ def _right(lab: Lab, graded: SideResult) -> None:
 
 
 def _tried(side: Side, lab: Lab, folder: Path) -> str:
-    """What came of the hostile hand-in, in words."""
+    """The end of the hostile hand-in, in words."""
     mark = folder / "mark"
     points = side.grade([hostile.make(folder, lab, mark)]).points[hostile.NAME]
     wrote = "wrote a file outside" if mark.exists() else "wrote nothing outside"

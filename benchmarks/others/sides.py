@@ -1,4 +1,4 @@
-"""What every side is given, and ourselves as one of them."""
+"""The sides of the comparison: what each gets, and ourselves as one of them."""
 
 from __future__ import annotations
 

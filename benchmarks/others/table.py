@@ -1,4 +1,4 @@
-"""What was found, as a table in ``benchmarks/RESULTS.md`` between two marks."""
+"""The results as a table in ``benchmarks/RESULTS.md`` between two marks."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _temperature(value: object) -> float:
 
 @dataclass
 class Service:
-    """What the handlers of all requests share.
+    """The parts that handlers of all requests share.
 
     Attributes:
         desk: where texts are made.
@@ -360,7 +360,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"data: {text}\n\n".encode())
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library refuses by itself, in the form of all other errors."""
+        """Send an error of the standard library in the form of all others."""
         code = 405 if code == 501 else code  # another method than the two
         text = message or self.responses.get(code, ("error",))[0]
         self.close_connection = True

@@ -236,7 +236,7 @@ class Desk:
         self._coming.put(None)
 
     def counts(self) -> Text:
-        """What was counted, in a line."""
+        """The counts, in a line."""
         if self._broken:
             return Text(
                 "[your code failed: its blocks cannot be counted]",

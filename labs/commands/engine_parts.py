@@ -24,7 +24,7 @@ MOST_IDLE = 1000  # steps without work, one after the other, while somebody wait
 
 @dataclass(frozen=True)
 class Sizes:
-    """What an engine has to live with."""
+    """The sizes that an engine has to live with."""
 
     num_blocks: int = 256
     block_size: int = 8
@@ -100,7 +100,7 @@ class CountedScheduler:
         return finished
 
     def counts(self) -> Text:
-        """What was counted, in a line."""
+        """The counts, in a line."""
         return Text(
             f"[{self.steps} steps, {self.computed} tokens computed, {self.reused} reused, "
             f"blocks lost: {self.lost}]",
@@ -190,5 +190,5 @@ class ByteText:
         return self._decoder.decode(piece.encode("latin-1", "replace"))
 
     def rest(self) -> str:
-        """What never became whole."""
+        """The bytes at the end that never became a character."""
         return self._decoder.decode(b"", final=True)
