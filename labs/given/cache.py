@@ -6,7 +6,7 @@ import torch
 
 
 class KVCache:
-    """What attention keeps between calls, one pair of tensors per layer."""
+    """A cache of keys and values between calls, one pair of tensors per layer."""
 
     def __init__(self) -> None:
         self.layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}

@@ -85,7 +85,7 @@ class StandInModel(nn.Module):
     def _note(
         self, name: str, /, param: nn.Parameter, loaded_weight: torch.Tensor, shard_id: object = ...
     ) -> None:
-        """What is called in the place of a real loader."""
+        """Take the place of a real loader, and note the call."""
         same = param.data_ptr() == self.get_parameter(name).data_ptr()
         words = [name] if same else [name, "with another parameter"]
         words += [] if shard_id is ... else [f"shard_id={shard_id!r}"]

@@ -42,7 +42,7 @@ class LoadedMLP(nn.Module):
 
 
 class LentTable:
-    """What a sequence's table does in an engine: it stands in front of a hand-in's ``BlockTable``.
+    """A sequence's table in an engine: it stands in front of a hand-in's ``BlockTable``.
 
     The blocks are lent by the engine, so none is allocated, copied or freed here; all else is the
     hand-in's. Attributes are those of ``BlockTable``, from the first token that is new.

@@ -1,4 +1,4 @@
-"""What a model of lab 5 is built from: stand-ins for its parts, and a checkpoint for its ranks.
+"""Material for a model of lab 5: stand-ins for its parts, and a checkpoint for its ranks.
 
 The stand-ins are made and called as the parts in ``attention.py`` and ``mlp.py`` are, and bear
 their parameters; they compute something simpler, so that no Qwen3 comes out, but every argument

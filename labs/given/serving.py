@@ -289,7 +289,7 @@ class ScriptedScheduler:
 
     @property
     def waiting(self) -> list[Any]:
-        """What is still to come."""
+        """Batches that are still to come."""
         return list(self._script)
 
     @property
@@ -459,13 +459,13 @@ def heard(
 
 
 def texts(engine: Any, requests: Sequence[Sequence[Any]]) -> dict[str, str]:
-    """What ``generate`` gives, by id."""
+    """The texts that ``generate`` gives, by id."""
     made = [Request(i, tuple(p), n, a, tuple(s), t, e) for i, p, n, a, s, t, e in requests]
     return {str(number): text for number, text in engine.generate(iter(made)).items()}
 
 
 def told(scheduler: ScriptedScheduler, model: PagedModel) -> dict[str, Any]:
-    """What a scripted scheduler heard from the engine, and what the model was given."""
+    """Everything that a scripted scheduler heard from the engine, and that the model was given."""
     heard = {"added": scheduler.added, "times": scheduler.times, "told": scheduler.told}
     return {**heard, "calls": model.calls, "inputs": model.inputs}
 

@@ -189,7 +189,7 @@ class Listener:
         return True
 
     def heard(self) -> torch.Tensor:
-        """What was heard, step by step: ``[steps, B]``, and ``[0]`` if there was nothing."""
+        """Everything that was heard: ``[steps, B]``, and ``[0]`` if there was nothing."""
         return torch.stack(self.steps) if self.steps else torch.zeros(0, dtype=torch.long)
 
 
@@ -204,7 +204,7 @@ def cached(past: KVCache, layer_idx: int) -> list[torch.Tensor]:
 
 
 def error_of(function: Callable[..., object], names: list[str], *arguments: object) -> list[str]:
-    """What a call raises: the kind of error in Python's words, and those of ``names`` it holds."""
+    """The error of a call: its kind in Python's words, and those of ``names`` that it holds."""
     try:
         function(*arguments)
     except NotImplementedError:

@@ -73,7 +73,7 @@ _BYTE_OF |= {chr(0x100 + n): byte for n, byte in enumerate(BYTES[len(_PRINTED) :
 
 
 class Vocabulary(NamedTuple):
-    """What a byte-level BPE tokenizer knows, in the order of ``tokens.Tokenizer``'s arguments."""
+    """A byte-level BPE tokenizer as tables, in the order of ``tokens.Tokenizer``'s arguments."""
 
     vocab: dict[bytes, int]  # the id of every token; special ones are among them, as UTF-8
     merges: list[tuple[bytes, bytes]]  # the earlier, the sooner
