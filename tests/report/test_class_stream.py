@@ -70,7 +70,7 @@ def test_a_class_that_is_judged_again_waits_on_disk(out: Path, tmp_path: Path) -
     lab = classes.lab(6)
     made = class_file.read(out).hand_ins
     with (tmp_path / "room").open("wb+") as room:
-        judged = rescore._Judged(room)
+        judged = rescore._JudgedRecords(room)
         for old in (made[2], made[0]):
             judged.take(lab, old.student, replace(old, results=old.results[:1]))
         for place, count in ((0, 1), (1, 6), (2, 1)):
