@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
+from tests import zygotes
 from tests.labs import is_left_out
 
 # Thousands of tests are collected and stay: looking for garbage among them finds none.
@@ -26,6 +27,7 @@ settings.register_profile(
     "any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+zygotes.share()
 
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 DURATIONS = Path(__file__).with_name("durations.json")  # seconds of CI's processes, by group

@@ -7,7 +7,9 @@ one of our modules (``python -m …``, a pytest plugin): processes are started b
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from autograder.authoring.place import read
@@ -48,13 +50,12 @@ def parts(root: Path) -> dict[str, Path]:
         if name in found:
             continue
         found[name] = files[name]
-        tree = ast.parse(read(files[name]))
-        for module in _imported(tree, name, files):
+        for module in _imported(name, files[name], files):
             if is_never(module):
                 raise PartsError(f"{name} imports {module}, which students must not get")
             waiting += _with_packages(module)
-        for module in _named(tree, files):
-            if not is_never(module):
+        for module in _edges(read(files[name])).strings:
+            if module in files and module != PACKAGE and not is_never(module):
                 waiting += _with_packages(module)
     return dict(sorted(found.items()))
 
@@ -62,7 +63,7 @@ def parts(root: Path) -> dict[str, Path]:
 def _of_labs(root: Path, files: dict[str, Path]) -> Iterator[str]:
     """Return what checks and given code import of ours."""
     for path in sorted(root.glob("labs/*/**/*.py")):
-        for module in _imported(ast.parse(read(path)), path.name, files):
+        for module in _imported(path.name, path, files):
             yield from _with_packages(module)
 
 
@@ -72,25 +73,37 @@ def _modules(root: Path) -> Iterator[tuple[str, Path]]:
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
-def _imported(tree: ast.Module, name: str, files: dict[str, Path]) -> Iterator[str]:
-    """Modules of ours that import statements of ``name`` load."""
-    for node in ast.walk(tree):
+@dataclass(frozen=True)
+class _Edges:
+    """What a module may need: the names its import statements hold, and its strings."""
+
+    imports: tuple[str, ...]
+    strings: tuple[str, ...]
+    relative: bool
+
+
+@lru_cache(maxsize=1024)
+def _edges(text: str) -> _Edges:
+    """The edges of a module's text; most texts of a release are read for several of its parts."""
+    imports, strings, relative = [], [], False
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in files)
+            imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                raise PartsError(f"{name}: relative imports are not followed; write the full name")
+            relative = relative or node.level > 0
             # `from package import x`: x may be a module or a name in the package.
-            whole = [f"{node.module}.{alias.name}" for alias in node.names]
-            yield from (module for module in (str(node.module), *whole) if module in files)
+            imports += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            strings.append(node.value)
+    return _Edges(tuple(imports), tuple(strings), relative)
 
 
-def _named(tree: ast.Module, files: dict[str, Path]) -> Iterator[str]:
-    """Modules of ours whose full name stands as a string."""
-    for node in ast.walk(tree):
-        value = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(value, str) and value in files and value != PACKAGE:
-            yield value
+def _imported(name: str, path: Path, files: Mapping[str, Path]) -> Iterator[str]:
+    """Modules of ours, those of ``files``, that import statements of ``name`` load."""
+    edges = _edges(read(path))
+    if edges.relative:
+        raise PartsError(f"{name}: relative imports are not followed; write the full name")
+    return (module for module in edges.imports if module in files)
 
 
 def _with_packages(module: str) -> list[str]:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from autograder.course.score import needs_human, points_of
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import EngineError, Options
 from autograder.reference import cases
-from tests import tiny_lab
+from tests import tiny_lab, zygotes
 from tests.engines import tiny, warm
 from tests.hand_ins import (
     children,
@@ -51,7 +52,9 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def engine(lab: Lab, hidden: Path) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOGRADER_SECRET", "canary-of-the-environment")
-        with nothing_left_behind(), Engine(lab, Options(hidden_cases=hidden, jobs=3)) as engine:
+        with nothing_left_behind(), ExitStack() as stack:
+            with zygotes.own():
+                engine = stack.enter_context(Engine(lab, Options(hidden_cases=hidden, jobs=3)))
             engine.wait_ready()
             yield engine
 
@@ -59,16 +62,19 @@ def engine(lab: Lab, hidden: Path) -> Iterator[Engine]:
 @pytest.fixture(scope="module")
 def broken(lab: Lab, hidden: Path) -> Iterator[Engine]:
     """An engine that tests break, one after the other; it mends itself."""
-    with nothing_left_behind(), Engine(lab, Options(hidden_cases=hidden, jobs=3)) as engine:
+    with nothing_left_behind(), ExitStack() as stack:
+        with zygotes.own():
+            engine = stack.enter_context(Engine(lab, Options(hidden_cases=hidden, jobs=3)))
         engine.wait_ready()
         yield engine
 
 
 @pytest.fixture
-def own(broken: Engine) -> Engine:
+def own(broken: Engine) -> Iterator[Engine]:
     """An engine that a test may break; none of its judges is idle, so the first one works."""
     end_judges(broken)
-    return broken
+    with zygotes.own():  # it may be started again
+        yield broken
 
 
 RIGHT = tiny_lab.right()

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from autograder.course.records import CheckResult, HandIn, Outcome
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
 from autograder.worker import jail
-from tests import hand_ins
+from tests import hand_ins, zygotes
 from tests.attacks.attack import CANARY, Attack
 from tests.attacks.catalogue import ATTACKS
 from tests.attacks.code import READ
@@ -63,7 +64,9 @@ def engine(around: World) -> Iterator[Engine]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTOGRADER_SECRET", CANARY)
         options = Options(hidden_cases=around.hidden, jobs=2, checks=CHECKS, order_seed=SECRET)
-        with nothing_left_behind(), Engine(lab(), options) as engine:
+        with nothing_left_behind(), ExitStack() as stack:
+            with zygotes.own():
+                engine = stack.enter_context(Engine(lab(), options))
             engine.wait_ready()
             absent = set(jail._PROMISES) - jail.guarantees(engine.isolation.layers)
             if absent:  # most of what follows would then work, as the report of every run says
