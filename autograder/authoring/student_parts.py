@@ -75,7 +75,7 @@ def _modules(root: Path) -> Iterator[tuple[str, Path]]:
 
 @dataclass(frozen=True)
 class _Edges:
-    """What a module may need: the names its import statements hold, and its strings."""
+    """Names in the import statements of a module, and its strings."""
 
     imports: tuple[str, ...]
     strings: tuple[str, ...]

@@ -176,7 +176,10 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
     "every exercise has TODO, checks and hint": [
         (renamed, "no block is marked # BEGIN SOLUTION lab2.repeat_kv"),
         (renamed, "lab2.kv is marked, but lab.toml has no such exercise in attention.py"),
-        (swap(TOML, "旋转一半", " "), "exercise lab2.rotate_half: title: a language is empty"),
+        (
+            swap(TOML, "rotate_half：两半换位", " "),
+            "exercise lab2.rotate_half: title: a language is empty",
+        ),
     ],
     "hints and checks are told in two languages": [
         (swap(CHECKS, CHINESE, "    It runs."), "test_rotate_half_runs: docstring: the Chinese"),

@@ -72,7 +72,7 @@ def test_the_class_comes_first_and_everything_is_there(language: str) -> None:
     page = classes.page(classes.typical(), language)
     heads = {
         "en": ("How did it go?", "What to teach again", "Who needs you", "Who passed what"),
-        "zh": ("总体情况", "建议重讲", "谁需要你", "谁通过了什么"),
+        "zh": ("总体情况", "建议重讲", "需要你处理的提交", "谁通过了什么"),
     }[language]
     places = [page.index(f">{head}<") for head in heads]
     assert places == sorted(places)
