@@ -23,6 +23,7 @@ from autograder.exports.gradescope import SETTINGS, Settings, read_settings
 from autograder.grading import hidden_cases
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options, versions
+from autograder.grading.review_list import marked
 from autograder.intake.extensions import Clock
 from autograder.worker.jail import harden_parent
 
@@ -87,7 +88,7 @@ def _graded(lab: Lab, settings: Settings, source: Path, submission: Submission) 
                 "for: export the autograder again with --allow-weak-isolation if you trust these "
                 "students, or grade on a machine of your own"
             )
-        hand_ins: tuple[HandIn, ...] = tuple(engine.grade(iter([submission])))
+        hand_ins: tuple[HandIn, ...] = tuple(map(marked, engine.grade(iter([submission]))))
         return ClassRecord(
             lab,
             engine.isolation,

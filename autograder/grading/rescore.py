@@ -31,7 +31,7 @@ from autograder.grading.journal import FinishedHandIns
 from autograder.grading.judge_process import EngineError, Options, RealWeights
 from autograder.grading.options import language as language_of
 from autograder.grading.options import there
-from autograder.grading.review_list import STALE, ReviewList
+from autograder.grading.review_list import STALE, ReviewList, undecided_if_unread
 from autograder.grading.shards import OUTPUTS
 from autograder.intake.extensions import Clock
 from autograder.intake.people import Directory
@@ -179,7 +179,7 @@ class _JudgedRecords:
         if old.student not in self:
             return old
         self._room.seek(self._places[old.student])
-        judged = hand_in_from_plain(json.loads(self._room.readline()))
+        judged = undecided_if_unread(hand_in_from_plain(json.loads(self._room.readline())))
         stay = [mark for mark in old.marks if mark.key not in OF_TEXT]
         return replace(
             old,

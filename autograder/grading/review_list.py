@@ -29,16 +29,19 @@ _SERIOUS = tuple(
 
 
 def marked(hand_in: HandIn) -> HandIn:
-    """The record with marks for what intake left open: nothing could be read, or whose it is.
-
-    Where nothing could be read nothing was graded: a person decides, and until then no score is.
-    """
+    """The record with marks for what intake left open: nothing could be read, or whose it is."""
     marks = [note for note in hand_in.notes if note.key in _OPEN_NOTES]
-    results = hand_in.results
     if _unread(hand_in):
         marks.append(Message("check.unread"))
-        results = tuple(replace(result, outcome=Outcome.NOT_GRADED) for result in results)
-    return replace(hand_in, results=results, marks=(*hand_in.marks, *marks))
+    return replace(undecided_if_unread(hand_in), marks=(*hand_in.marks, *marks))
+
+
+def undecided_if_unread(hand_in: HandIn) -> HandIn:
+    """The record; where nothing could be read nothing was graded, and a person decides."""
+    if not _unread(hand_in):
+        return hand_in
+    results = tuple(replace(result, outcome=Outcome.NOT_GRADED) for result in hand_in.results)
+    return replace(hand_in, results=results)
 
 
 class ReviewList:

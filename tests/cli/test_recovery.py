@@ -299,6 +299,21 @@ def test_rescoring_gives_the_same_and_applies_decisions(whole: Run, tmp_path: Pa
     assert "Dr. Li" in report and "a slip that I explained wrongly" in report
 
 
+def test_what_could_not_be_read_is_left_to_a_person_by_whatever_judges(tmp_path: Path) -> None:
+    source, out = tmp_path / "class", tmp_path / "out"
+    shutil.copytree(EXAMPLES / "judy_untouched_stub", source / "judy")
+    (source / "eve").mkdir()
+    (source / "eve" / "work.rar").write_bytes(b"no archive")
+    graded = grade(source, out, "--keep-outputs")
+    before = class_file(out)
+    assert graded.status == 1 and "eve" in graded.stderr
+    for _ in range(2):
+        again = rescore(out)
+        assert again.status == 1 and "eve" in again.stderr and class_file(out) == before
+    (out / "overrides.csv").write_text("student,points,reason,by\neve,50,seen,Li\n")
+    assert rescore(out).scores == {"eve": 50, "judy": 0}
+
+
 @pytest.mark.parametrize("key", ["", ANOTHER])
 def test_rescoring_with_another_secret_is_refused(whole: Run, tmp_path: Path, key: str) -> None:
     """Its hidden cases were never asked: all of them would be left to a person."""

@@ -20,9 +20,9 @@ from autograder.cli.main import main
 from autograder.course import labfile
 from autograder.course.late import Lateness
 from autograder.course.records import CheckResult, HandIn, Outcome, Override
-from autograder.exports import gradescope
+from autograder.exports import gradescope, gradescope_run
 from autograder.report import write
-from tests import hand_ins
+from tests import hand_ins, warm
 from tests.report.test_report import ALL_PASSED, CLASS, LAB, MIXED
 
 LABS = sorted(path.name for path in labfile.LABS.glob("lab*"))
@@ -304,9 +304,25 @@ def test_a_wrong_hand_in_is_told_why(container: Container) -> None:
 
 
 @pytest.mark.slow
-def test_an_empty_hand_in_has_no_points_and_a_sentence(container: Container) -> None:
+def test_an_empty_hand_in_is_told_so_and_left_to_a_person(container: Container) -> None:
     document, _ = container.grade({}, "no metadata")
-    assert document["score"] == 0 and "holds no files" in json.dumps(document)
+    assert "score" not in document and "holds no files" in json.dumps(document)
+
+
+def test_what_could_not_be_read_is_no_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gradescope_run, "Engine", warm.Warm)
+    source, root = warm.with_cases(tmp_path / "source" / "state").parent, tmp_path / "autograder"
+    (source / "secret").write_text(warm.SECRET)
+    (root / "submission").mkdir(parents=True)
+    (root / "submission" / "work.rar").write_bytes(b"no archive")
+    lab = labfile.load(labfile.find_lab("2"))
+    settings = gradescope.Settings(lab.name, "en", "weak")
+    document = gradescope_run._document(lab, settings, root, source)
+    valid(document)
+    assert "score" not in document and not any("score" in test for test in document["tests"])
+    assert document["extra_data"]["to_be_decided"] == 100 and "work.rar" in json.dumps(document)
 
 
 @pytest.mark.slow
