@@ -40,6 +40,7 @@ jobs:
           python -m pip install -q -c constraints.txt --index-url {torch} torch
           python -m pip install -q -c constraints.txt grader/*.whl -e .
       - name: Check
+        shell: bash  # with pipefail, which the shell of a step that names none lacks
         run: |
           passed=0
           python -m autograder test --lab {number} --lang {language} | tee result.txt || passed=$?

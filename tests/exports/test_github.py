@@ -77,7 +77,7 @@ def steps(repository: Path) -> dict[str, dict[str, Any]]:
     return {step["name"]: step for step in job["steps"]}
 
 
-STUB = """#!/usr/bin/env bash
+PYTHON = """#!/usr/bin/env bash
 case "$*" in
 "-m pip install"*) echo "$*" >> "$LOG" ;;
 *) exec "$REAL" "$@" ;;
@@ -89,11 +89,11 @@ ROOM = {
 }  # fmt: skip
 
 
-def run(where: Path, tmp_path: Path, *line: str) -> tuple[int, str]:
+def run(where: Path, tmp_path: Path, *line: str, python: str = PYTHON) -> tuple[int, str]:
     """Run a command as a runner does, but for pip; its status, and the summary it has written."""
     stub = tmp_path / "bin" / "python"
     stub.parent.mkdir(exist_ok=True)
-    stub.write_text(STUB, encoding="utf-8")
+    stub.write_text(python, encoding="utf-8")
     stub.chmod(0o755)
     summary = tmp_path / "summary"
     summary.write_text("", encoding="utf-8")
@@ -106,12 +106,25 @@ def run(where: Path, tmp_path: Path, *line: str) -> tuple[int, str]:
     return done.returncode, summary.read_text(encoding="utf-8")
 
 
-def run_step(repository: Path, tmp_path: Path, name: str) -> tuple[int, str]:
-    """Run a step of the workflow as GitHub does (``bash -e -o pipefail``)."""
-    script = tmp_path / "step.sh"
-    script.write_text(steps(repository)[name]["run"], encoding="utf-8")
-    bash = ("bash", "--noprofile", "--norc", "-e", "-o", "pipefail")
-    return run(repository, tmp_path, *bash, str(script))
+# GitHub's shells: the one of a step that names none knows nothing of pipefail.
+SHELLS = {
+    None: ("bash", "-e"),
+    "bash": ("bash", "--noprofile", "--norc", "-e", "-o", "pipefail"),
+}
+
+
+def run_step(repository: Path, tmp_path: Path, name: str, python: str = PYTHON) -> tuple[int, str]:
+    """Run a step of the workflow as GitHub does, in the shell that it names."""
+    script, step = tmp_path / "step.sh", steps(repository)[name]
+    script.write_text(step["run"], encoding="utf-8")
+    return run(repository, tmp_path, *SHELLS[step.get("shell")], str(script), python=python)
+
+
+@pytest.mark.parametrize("status", [0, 1, 2])
+def test_a_push_is_as_green_as_its_checks(repository: Path, tmp_path: Path, status: int) -> None:
+    python = f"#!/usr/bin/env bash\necho some points\nexit {status}\n"
+    done = run_step(repository, tmp_path, "Check", python)
+    assert done == (status, "```\nsome points\n```\n")
 
 
 @pytest.mark.slow

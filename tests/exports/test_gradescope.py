@@ -309,9 +309,7 @@ def test_an_empty_hand_in_is_told_so_and_left_to_a_person(container: Container) 
     assert "score" not in document and "holds no files" in json.dumps(document)
 
 
-def test_what_could_not_be_read_is_no_zero(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_could_not_be_read_is_no_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradescope_run, "Engine", warm.Warm)
     source, root = warm.with_cases(tmp_path / "source" / "state").parent, tmp_path / "autograder"
     (source / "secret").write_text(warm.SECRET)
