@@ -139,14 +139,17 @@ class ClassRun:
         )
         self._before = before
         self._listed = listed
-        self._again = False  # reports that were written have to be written anew
         self._done: set[str] = set()
         self._book: journal.Journal | None = None
         self._no_weights = Message("check.no_weights")  # or why they could not be used
         self._counted = ScoreRules(
             lab, enrolment, self._overrides, request.attempt, lambda _: self._no_weights, rules
         )
-        self._kept = {h.student: self._counted.timed(h) for h in before.hand_ins} if before else {}
+        # Who is not graded again has the decisions of today all the same; reports that were
+        # written before are then written anew.
+        olds = before.hand_ins if before else ()
+        self._kept = {old.student: self._counted.decided_now(old) for old in olds}
+        self._again = any(self._kept[old.student] != old for old in olds)
 
     def run(self) -> int:
         """Grade all, write what is there whatever happens meanwhile; the exit status."""
@@ -228,7 +231,7 @@ class ClassRun:
                 book.keep(open_ones.pop(hand_in.student), hand_in)
                 self._take(hand_in)
             # A worker that joined meanwhile may isolate less; no report may promise more.
-            self._again = self._weaker(engine.isolation) != self._record.isolation
+            self._again |= self._weaker(engine.isolation) != self._record.isolation
             self._record = replace(self._record, isolation=self._weaker(engine.isolation))
         return 0
 
@@ -299,7 +302,7 @@ class ClassRun:
         hand_ins = self._counted.of_class(self._book, self._done, self._kept)
         record = replace(self._record, hand_ins=hand_ins)
         # With the best attempt, before the end another one may count.
-        reports = (request.attempt == "best" or self._again) and not status
+        reports = self._again or (request.attempt == "best" and not status)
         end = ClassEnd(
             request.out,
             language,

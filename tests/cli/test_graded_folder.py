@@ -85,6 +85,27 @@ def test_grading_goes_on_from_what_the_folder_knows(run: Run, tmp_path: Path) ->
     assert (out / "class.json").read_bytes() == whole
 
 
+@pytest.mark.parametrize("attempt", ["last", "best"])
+def test_one_graded_anew_and_the_others_have_the_decisions_of_today(
+    run: Run, tmp_path: Path, attempt: str
+) -> None:
+    out, course = copied(run, tmp_path), tmp_path / "course.toml"
+    course.write_text(COURSE + "percent_per_day = 10\n")
+    late = "student_id,lab,handed_in\nann,lab2,2026-10-14T11:00:00+08:00\n"
+    (tmp_path / "extensions.csv").write_text(late)
+    (out / "overrides.csv").write_text("student,points,reason,by\nann,95,seen,Dr. Li\n")
+    options = ("--only", "bo", "--attempt", attempt, "--course", course, "--lang", "en")
+    only = without(run, "grade", "--out", out, *options)
+    assert only.status == 0 and "[1/1]" in only.stderr, only.stderr
+    table = (out / "scores.csv").read_text(encoding="utf-8-sig")
+    assert "ann" in table and ",95,19,76,100," in table
+    report = (out / "ann" / "report.md").read_text(encoding="utf-8")
+    assert "Dr. Li" in report and "What counts: 76 of 100" in report
+    before = state(out / "ann")
+    assert without(run, "grade", "--out", out, *options).status == 0
+    assert attempt == "best" or state(out / "ann") == before  # nothing has changed
+
+
 def test_rescore_knows_the_secret_and_the_course(run: Run, tmp_path: Path) -> None:
     out = copied(run, tmp_path)
     before = (out / "class.json").read_bytes()
