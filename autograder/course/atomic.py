@@ -12,26 +12,33 @@ from pathlib import Path
 
 
 def write_atomic(
-    path: Path, text: str | bytes | Iterable[str | bytes], *, durable: bool = False
+    path: Path,
+    text: str | bytes | Iterable[str | bytes],
+    *,
+    durable: bool = False,
+    private: bool = False,
 ) -> None:
     """Write ``text``, whole or in pieces, as :func:`writing` does."""
-    with writing(path, durable=durable) as write:
+    with writing(path, durable=durable, private=private) as write:
         for piece in (text,) if isinstance(text, (str, bytes)) else text:
             write(piece)
 
 
 @contextlib.contextmanager
-def writing(path: Path, *, durable: bool = False) -> Iterator[Callable[[str | bytes], object]]:
+def writing(
+    path: Path, *, durable: bool = False, private: bool = False
+) -> Iterator[Callable[[str | bytes], object]]:
     """Write what is given piece by piece beside ``path``, and move it there at the end.
 
-    So nobody ever reads half a file; one that is ``durable`` is whole after a power cut, too.
+    So nobody ever reads half a file; one that is ``durable`` is whole after a power cut, too, and
+    one that is ``private`` is its owner's alone.
     Text is UTF-8, and a lone surrogate, which UTF-8 cannot hold, is written as ``\\udXXX``
     (right in JSON). Bytes stay as they are. Whatever is raised meanwhile leaves ``path`` as it was.
     """
     # One run at a time writes there, so what a killed one has left is written over.
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with open(temporary, "wb") as stream:
+        with open(temporary, "wb", opener=_privately if private else None) as stream:
             yield lambda piece: stream.write(piece if isinstance(piece, bytes) else _utf8(piece))
             if durable:
                 stream.flush()
@@ -40,6 +47,10 @@ def writing(path: Path, *, durable: bool = False) -> Iterator[Callable[[str | by
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _privately(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _utf8(text: str) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -148,7 +147,7 @@ def gradescope_zip(arguments: argparse.Namespace) -> int:
     to = arguments.to or Path(f"gradescope-{lab.name}.zip")
     files = autograder_zip.contents(labfile.ROOT, lab, settings, key)
     to.parent.mkdir(parents=True, exist_ok=True)
-    _write_private(to, autograder_zip.packed(files))
+    write_atomic(to, autograder_zip.packed(files), private=True)  # it holds a secret
     told = [Message("results.gradescope_level", {"level": least})]
     told += [Message("results.gradescope_secret"), Message("results.gradescope_upload")]
     return finished(arguments.lang, to, told, ())
@@ -191,11 +190,3 @@ def classroom50(name: str, to: Path | None, language: str) -> int:
     for file, blob in github.classroom50(labfile.ROOT, lab, language).items():
         write_atomic(folder / file, blob)
     return finished(language, folder, [Message("results.classroom50_feedback")], ())
-
-
-def _write_private(path: Path, blob: bytes) -> None:
-    """Write a file whole or not at all, for its owner alone: it holds a secret."""
-    part = path.with_name(f".{path.name}.tmp")
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(blob)
-    os.replace(part, path)

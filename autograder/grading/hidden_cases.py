@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from autograder.course import labfile
+from autograder.course.atomic import write_atomic
 from autograder.course.labfile import GRADER, ROOT, SOLUTIONS
 from autograder.grading.judge_process import RealWeights
 
@@ -29,7 +30,9 @@ class SecretError(ValueError):
     """The secret cannot be read; the text names the file and the mend."""
 
 
-def find(secret_file: Path | None, out: Path, *, again: bool = False) -> bytes:
+def find(
+    secret_file: Path | None, out: Path, *, again: bool = False, remember: bool = True
+) -> bytes:
     """The secret: of ``--secret-file``, of the environment, of ``OUT/secret``, or a new one.
 
     A new one is written to ``OUT/secret`` with mode 600, so that a second run over the same
@@ -37,8 +40,9 @@ def find(secret_file: Path | None, out: Path, *, again: bool = False) -> bytes:
 
     Args:
         secret_file: what the instructor has named.
-        out: the folder that a class is graded into; which secret it was is remembered there.
+        out: the folder that a class is graded into.
         again: this run adds to what was graded before, so the secret has to be that one.
+        remember: this run grades; which secret it was stays known in ``out``.
 
     Raises:
         SecretError: the file is absent, or too short to be one; another secret than before.
@@ -58,8 +62,8 @@ def find(secret_file: Path | None, out: Path, *, again: bool = False) -> bytes:
     if known and known != digest:
         raise _another(out)
     out.mkdir(parents=True, exist_ok=True)
-    with open(os.open(out / CHECK, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(digest + "\n")
+    if remember and known != digest:
+        write_atomic(out / CHECK, digest + "\n", private=True)
     return key
 
 
@@ -109,15 +113,7 @@ def _another(out: Path) -> SecretError:
 def _make(path: Path) -> None:
     """Write a new secret whole or not at all: half of one would stop every later run."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32) + "\n")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_atomic(path, secrets.token_hex(32) + "\n", private=True)
 
 
 def digest_of_cases(lab: str, secret: bytes) -> str:

@@ -218,7 +218,7 @@ def _judge(
     folder = (out / OUTPUTS).resolve()
     if secret_file is None and hidden_cases.VARIABLE not in os.environ:
         secret_file = out / hidden_cases.NAME  # a new one would help nobody
-    key = hidden_cases.find(secret_file, out)
+    key = hidden_cases.find(secret_file, out, again=True, remember=False)
     for student in kept:
         path = folder / kept_name(student)
         if hand_in_of(path).get("order") != order_of(key, student):

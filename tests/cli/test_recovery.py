@@ -319,9 +319,12 @@ def test_rescoring_with_another_secret_is_refused(whole: Run, tmp_path: Path, ke
     """Its hidden cases were never asked: all of them would be left to a person."""
     out = tmp_path / "out"
     shutil.copytree(whole.out, out)
-    run = rescore(out, key=key)
-    assert run.status == 2 and "--secret-file" in run.stderr and "Traceback" not in run.stderr
-    assert class_file(out) == class_file(whole.out) and not (out / "secret").exists()
+    for known in (hidden_cases.remembered(out), ""):
+        run = rescore(out, key=key)
+        assert run.status == 2 and "--secret-file" in run.stderr and "Traceback" not in run.stderr
+        assert class_file(out) == class_file(whole.out) and not (out / "secret").exists()
+        assert hidden_cases.remembered(out) == known
+        (out / hidden_cases.CHECK).unlink(missing_ok=True)
 
 
 def test_a_secret_is_written_whole_or_not_at_all(

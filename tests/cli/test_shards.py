@@ -25,7 +25,7 @@ from autograder.course.records import (
     Student,
     Submission,
 )
-from autograder.grading import journal, shards
+from autograder.grading import hidden_cases, journal, shards
 from autograder.grading.shards import Part, Participant, Shard, ShardError
 from autograder.intake.tree import Entry
 from tests import warm
@@ -170,12 +170,18 @@ def test_parts_become_one_class(
 
 
 def test_what_comes_later_changes_no_part(parts: list[Path], tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out, secret = tmp_path / "out", tmp_path / "secret"
+    secret.write_text("the secret of all parts")
+    hidden_cases.find(secret, parts[0])
     merge(out, *parts)
-    before = (parts[0] / journal.FOLDER / "alice.json").read_bytes()
+    files = [parts[0] / journal.FOLDER / "alice.json", parts[0] / hidden_cases.CHECK]
+    before = [path.read_bytes() for path in files]
     book = journal.Journal(out / journal.FOLDER, LAB, b"other")
     book.keep(Submission("alice", {}), graded("alice"))
-    assert (parts[0] / journal.FOLDER / "alice.json").read_bytes() == before
+    secret.write_text("the secret of a grading anew")
+    hidden_cases.find(secret, out)
+    assert [path.read_bytes() for path in files] == before
+    assert (out / hidden_cases.CHECK).stat().st_mode & 0o777 == 0o600
 
 
 def test_absent_shards_are_named_and_refused_unless_asked_for(
