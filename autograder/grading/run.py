@@ -174,7 +174,8 @@ class ClassRun:
         except OSError as error:
             say(language, "disk", out=request.out, text=error.strerror, number=len(self._done))
             return 2
-        if status == 3 or not (self._done or self._request.shard):
+        empty = request.shard and not status  # a shard may be of nobody
+        if status == 3 or not (self._done or empty):
             return status
         try:
             return self._finish(status)

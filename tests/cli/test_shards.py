@@ -26,6 +26,7 @@ from autograder.course.records import (
     Submission,
 )
 from autograder.grading import hidden_cases, journal, shards
+from autograder.grading.judge_process import EngineError
 from autograder.grading.shards import Part, Participant, Shard, ShardError
 from autograder.intake.tree import Entry
 from tests import warm
@@ -145,6 +146,34 @@ def test_what_makes_no_sense_for_a_shard_is_refused_at_once(
     assert main([*line, "--lang", "en"]) == 2
     said = capsys.readouterr().err
     assert "--shard: " in said and words in said and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (KeyboardInterrupt(), 130, "--resume"),
+        (EngineError("the judge did not start"), 2, "the judge did not start"),
+    ],
+)
+def test_a_shard_that_ends_before_anything_is_graded_says_so(
+    error: BaseException,
+    status: int,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def prepare(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(hidden_cases, "hidden_cases", prepare)
+    (tmp_path / "s").write_text("a secret for shards\n")
+    out = tmp_path / "out"
+    line = ["grade", str(EXAMPLES), "--out", str(out), "--secret-file", str(tmp_path / "s")]
+    assert main([*line, "--shard", "1/1", "--lang", "en"]) == status
+    said = capsys.readouterr().err
+    assert words in said and "Traceback" not in said
+    assert not (out / shards.NAME).exists() and not (out / "class.json").exists()
 
 
 def test_parts_become_one_class(
