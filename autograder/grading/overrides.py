@@ -147,7 +147,8 @@ def _csv(path: Path) -> Iterator[tuple[str, Any]]:
                 )
             pairs = zip(rows.fieldnames or (), columns, strict=True)
             cells = {key: _plain(row[name]) for name, key in pairs}
-            if any(cells.get(name) for name in (*_NUMBERS, "looked_at")):
+            looked = cells.get("looked_at", "").casefold() not in ("", *_NO)
+            if looked or any(cells.get(name) for name in _NUMBERS):
                 where = f"{path}: line {rows.line_num}"
                 known = {key: text for key, text in cells.items() if key in KEYS and text}
                 yield where, {key: _cell(key, text) for key, text in known.items()}

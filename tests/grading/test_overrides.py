@@ -109,6 +109,7 @@ def test_a_csv_is_filled_in_beside_the_toml(tmp_path: Path, lab: Lab, encoding: 
     path.write_text(entry(), encoding="utf-8")
     head = "student;check;title;most;points;bonus;looked_at;reason;by\n"
     rows = "王伟;test_two;a title;10;2,5;;;好;李\nbo;;;;;1;是;a;b\nzoe;test_two;t;10;;;;;\n"
+    rows += "".join(f"zoe;test_two;t;10;;;{no};;\n" for no in ("FALSE", "no", "0", "否"))
     (tmp_path / "overrides.csv").write_bytes((head + rows).encode(encoding))
     assert overrides.read(path, lab)[1:] == (
         Override("王伟", "test_two", 2.5, "好", "李"),
