@@ -10,14 +10,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autograder.course.labfile import ROOT
-from autograder.grading import hidden_cases
+from autograder.course.records import Message, Outcome, Submission
+from autograder.grading import hidden_cases, journal
 from tests import hand_ins, warm
 from tests.cli.test_grade_command import EXAMPLES
+from tests.report import classes
 from tests.warm import SECRET, Run, grade, rescore, with_cases
 
 ANOTHER = "another secret of the class"
@@ -106,6 +109,18 @@ def test_a_killed_run_goes_on_where_it_was(
         for report in ("report.md", "report.html"):
             assert (out / name / report).read_bytes() == (whole.out / name / report).read_bytes()
     assert not list(out.rglob("*.tmp"))
+
+
+def test_a_record_holds_for_this_hand_in_and_this_grader_alone(tmp_path: Path) -> None:
+    lab = classes.lab(3, 1)
+    record = classes.hand_in(lab, 1, lambda *_: Outcome.FAILED)
+    submission = Submission(record.student, {"attention.py": "x = 1\n"})
+    book = journal.Journal(tmp_path, lab, b"this grader")
+    book.keep(submission, record)
+    assert book.known(submission) is not None
+    assert book.known(replace(submission, files={"attention.py": "x = 2\n"})) is None
+    assert book.known(replace(submission, problems={"": Message("intake.empty")})) is None
+    assert journal.Journal(tmp_path, lab, b"another").known(submission) is None
 
 
 @pytest.mark.slow
