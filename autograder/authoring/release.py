@@ -35,6 +35,7 @@ IGNORED = (
     *(".venv*/", "*.egg-info/", ".pytest_cache/", "__pycache__/", ".ipynb_checkpoints/"),
     *(".hints.json", ".spot.json"),
 )
+LINE_ENDS = ("*.py text eol=lf", "Makefile text eol=lf")  # on Windows, too
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold
 
 
@@ -134,6 +135,7 @@ def sources(root: Path, stubs_in: str = "en") -> dict[str, bytes]:
     files["Makefile"] = makefile(read(root / "Makefile")).encode()
     files["pyproject.toml"] = pyproject(read(root / "pyproject.toml")).encode()
     files[".gitignore"] = ("\n".join(IGNORED) + "\n").encode()
+    files[".gitattributes"] = ("\n".join(LINE_ENDS) + "\n").encode()
     for path in _code(root):
         files[_shown(path, root)] = path.read_bytes()
     for path in (*(root / "notebooks").glob("*.ipynb"), *root.glob(chart_labels.FILE)):

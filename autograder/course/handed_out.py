@@ -20,7 +20,11 @@ def with_banner(body: str, language: str = "en") -> str:
 
 
 def is_untouched(text: str) -> bool:
-    """Return whether a file is a stub as it was generated, whatever release it came from."""
+    """Return whether a file is a stub as it was generated, whatever release it came from.
+
+    Git on Windows writes other line ends, an editor a byte order mark: neither is work.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     first, _, body = text.partition("\n")
     return any(first == _banner(body, language) for language in _BANNERS)
 

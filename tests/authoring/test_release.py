@@ -100,6 +100,7 @@ def test_what_is_not_for_students_is_not_there(files: dict[str, bytes], forbidde
 def test_everything_is_there_that_a_student_holds_in_hands(files: dict[str, bytes]) -> None:
     wanted = {"README.md", "README.zh-CN.md", "AGENTS.md", "Makefile", "pyproject.toml", "LICENSE"}
     wanted |= {"report_template.md", "report_template.zh-CN.md", "constraints.txt", ".gitignore"}
+    wanted |= {".gitattributes"}
     wanted |= {f"notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
     wanted |= {"notebooks/labels.zh.toml"}
     for lab in LABS:

@@ -63,11 +63,16 @@ def test_work_is_not_overwritten_unless_asked(
     assert kept.read_text(encoding="utf-8") == "mine\n" and str(kept) in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_what_is_not_done_is_not_carried(
-    lab4: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lab4: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], end: str
 ) -> None:
     before = {name: (lab4 / name).read_bytes() for name in NAMES}
-    assert carried(lab4, source=LAB2) == 1
+    stubs = tmp_path / "lab2"
+    stubs.mkdir()
+    for name in NAMES:
+        (stubs / name).write_text((LAB2 / name).read_text("utf-8"), "utf-8", newline=end)
+    assert carried(lab4, source=stubs) == 1
     assert "still as it was handed out" in capsys.readouterr().err
     assert carried(lab4, source=tmp_path) == 1
     assert "attention.py is absent" in capsys.readouterr().err

@@ -174,6 +174,16 @@ def no_checks(*arguments: object) -> None:
     raise EngineError("no engine")
 
 
+@pytest.mark.parametrize(("before", "end"), [("", "\n"), ("", "\r\n"), ("\ufeff", "\r\n")])
+def test_an_untouched_file_is_told_whatever_its_line_ends(
+    tmp_path: Path, before: str, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in stubs.stubs(LAB).items():
+        (tmp_path / name).write_text(before + text, encoding="utf-8", newline=end)
+    assert submit.run("2", tmp_path, ("1", "x"), "en", out=tmp_path) == 2
+    assert "from the stub: attention.py, mlp.py" in capsys.readouterr().out
+
+
 def test_what_lacks_something_is_packed_only_when_forced(tmp_path: Path) -> None:
     asked = "submit", "--lab", "2", *WHO, "--folder", tmp_path, "--out", tmp_path, "--lang", "en"
     assert warm.run(*asked, "--force").status == 2  # nothing is there
