@@ -20,6 +20,7 @@ from autograder.course.quantity import QuantityError, fields, parse
 from autograder.course.records import ClassRecord, Lab, Message
 from autograder.doctor import machine as doctor_machine
 from autograder.grading.judge_process import EngineError
+from autograder.intake import tree
 from autograder.report.escape import block, fence, folded, markdown
 from autograder.report.next_step import number_of
 from autograder.report.scoreboard import LabRow
@@ -302,14 +303,14 @@ def run(lab_name: str, folder: Path | None, language: str) -> int:
         0, or 2 when no check could be run.
 
     Raises:
-        LabError: no lab goes by that name.
+        LabError: the report is no text, or no lab goes by that name.
         OSError: the report cannot be read or written.
     """
     place = folder or labfile.ROOT
     path = place / FILE
     new = not path.exists()
     source = labfile.ROOT / TEMPLATES[language] if new else path
-    text = source.read_text(encoding="utf-8-sig")
+    text = decoded(source.read_bytes())
     wanted = [labfile.find_lab(lab_name)] if lab_name else []
     try:
         parts = made(wanted, place, language, tried)
@@ -325,6 +326,20 @@ def run(lab_name: str, folder: Path | None, language: str) -> int:
     for said in _numbers(done, shown):
         print("\n".join(folded(said, columns())))
     return 0
+
+
+def decoded(data: bytes) -> str:
+    """The text of a report as a grader reads it, in UTF-8 or in what Windows writes.
+
+    Raises:
+        LabError: it is no text.
+    """
+    try:
+        return tree.decode(data, FILE)[0]
+    except tree.RefusedError as refused:
+        raise labfile.LabError(
+            *(render(refused.reason, language) for language in ("en", "zh"))
+        ) from None
 
 
 def _numbers(text: str, language: str) -> list[str]:

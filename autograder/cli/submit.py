@@ -6,10 +6,12 @@ handed in. Equal files give equal bytes.
 
 from __future__ import annotations
 
+import os.path
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
-from autograder.cli.my_report import FIGURES, FILE
+from autograder.cli.my_report import FIGURES, FILE, decoded
 from autograder.cli.named_checks import chosen_checks
 from autograder.cli.student import shown, tried
 from autograder.course import course_file, labfile
@@ -25,6 +27,15 @@ from autograder.report.view import rows_of
 
 # Not in names of files on some system, or what the parts of a name are told apart by.
 _UNFIT = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[.\s]|[.\s]$')
+# Where a report's pictures lie: Markdown's links, with or without a title, and HTML's.
+_LINK = re.compile(
+    r"""(!?)\[[^\]\n]*\]\(\s*(?:<([^<>\n]+)>|((?:[^()\n]|\([^()\n]*\))+?))(?:\s+["'][^\n]*?)?\s*\)"""
+    r"""|^ {0,3}\[[^\]\n]+\]:\s*(\S+)|(<img)\b[^>]*?\ssrc\s*=\s*["']([^"'\n]+)""",
+    re.MULTILINE | re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:|//|#", re.IGNORECASE)  # a letter is a drive
+PICTURES = ("png", "jpg", "jpeg", "svg", "gif", "pdf")
+MAX_PICTURES_MIB = 16  # together: a grader reads no hand-in of any size
 
 
 def run(
@@ -70,24 +81,61 @@ def run(
         print(_say("not_packed", language, command=_forced(lab, *who)))
         return 2
     path = (out or Path.cwd()) / name
-    files |= _report(Path.cwd())
+    report, absent = _report(Path.cwd())
+    files |= report
     data = packed(files)
     write_atomic(path, data)
     print(_say("packed", language, path=shown(path), bytes=len(data)))
     for n, content in files.items():
+        key = "picture" if _is_picture(n) else "file"
         lines = len(content.splitlines())
-        print(_say("file", language, name=n, bytes=len(content), lines=lines))
+        print(_say(key, language, name=n, bytes=len(content), lines=lines))
+    if absent:
+        values = {"names": ", ".join(absent), "most": MAX_PICTURES_MIB, "file": FILE}
+        print(_say("left_out", language, **values))
     _check(lab, path, language)
     print(_say("upload", language))
     return 0
 
 
-def _report(folder: Path) -> dict[str, bytes]:
-    """``my_report.md`` with its pictures, where ``make report`` has written one."""
+def _report(folder: Path) -> tuple[dict[str, bytes], list[str]]:
+    """``my_report.md`` with its pictures, and the links to pictures that cannot be packed."""
     if not (folder / FILE).is_file():
-        return {}
-    found = [folder / FILE, *sorted((folder / FIGURES).glob("*.svg"))]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+        return {}, []
+    figures = sorted((folder / FIGURES).glob("*.svg"))
+    names = [FILE, *(path.relative_to(folder).as_posix() for path in figures)]
+    files = {name: (folder / name).read_bytes() for name in names}
+    absent, left = [], MAX_PICTURES_MIB << 20
+    for link in _pictures(files[FILE]):
+        name = os.path.normpath(unquote(link).replace("\\", "/")).replace(os.sep, "/")
+        path = folder / name
+        try:
+            inside = path.resolve().is_relative_to(folder.resolve()) and not name.startswith("../")
+            size = path.stat().st_size if inside and path.is_file() else left + 1
+        except (OSError, ValueError):
+            size = left + 1
+        if name in files:
+            continue
+        if not _is_picture(name) or os.path.isabs(name) or size > left:
+            absent.append(link)
+            continue
+        files[name] = path.read_bytes()
+        left -= size
+    return files, absent
+
+
+def _pictures(report: bytes) -> list[str]:
+    """What a report shows as a picture or links to as one, each once; nothing of the web."""
+    found: dict[str, None] = {}
+    for mark, angled, plain, referred, tag, source in _LINK.findall(decoded(report)):
+        link = (angled or plain or referred or source).strip()
+        if not _ELSEWHERE.match(link) and (mark or tag or _is_picture(link)):
+            found[link] = None
+    return list(found)
+
+
+def _is_picture(name: str) -> bool:
+    return name.lower().rpartition(".")[2] in PICTURES
 
 
 def _check(lab: Lab, path: Path, language: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder import intake
 from autograder.authoring import stubs
 from autograder.cli import submit
 from autograder.cli.named_checks import chosen_checks, meaning
@@ -21,6 +22,7 @@ from autograder.course import course_file, labfile
 from autograder.course.course_file import CourseError
 from autograder.course.labfile import ROOT, LabError
 from autograder.course.messages import CUT, cut, cut_text
+from autograder.grading import written_report
 from autograder.grading.judge_process import EngineError
 from autograder.report.escape import block
 from tests import hand_ins, warm
@@ -168,6 +170,60 @@ def test_the_report_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with zipfile.ZipFile(tmp_path / "1_x_lab2.zip") as archive:
         own = [*LAB.files, "my_report.md", "report_figures/scores.svg"]
         assert archive.namelist() == own
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
+def test_pictures_that_the_report_links_to_go_along(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    encoding: str,
+) -> None:
+    place = tmp_path / "course"
+    monkeypatch.setattr(submit, "tried", no_checks)
+    here = ["layer.png", "图/我的 图.JPG", "a (1).svg", "sub/b.pdf", "ref.gif", "tag.png"]
+    for name in (*here, "../outside.png", "photo.heic", "notes.txt", "unlinked.png"):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(b"\x89PNG\n\0")
+    monkeypatch.chdir(place)
+    links = [
+        "![my layer](layer.png) ![again](./layer.png)", "![图](<图/我的 图.JPG> 'mine')",
+        "![x](a%20(1).svg)", '[as a page](sub\\b.pdf "title")', "[1]: ref.gif",
+        '<img width="3" src="tag.png">', "![gone](gone.png) ![out](../outside.png)",
+        f"![abs]({tmp_path}/outside.png) ![phone](photo.heic) [notes](notes.txt)",
+        "![web](https://example.org/x.png) [[layer_8b | count: 1]]",
+        "![data](data:image/png;base64,x)",
+    ]  # fmt: skip
+    (place / "my_report.md").write_text("\n\n".join(links), encoding=encoding)
+    out = tmp_path / "class"
+    out.mkdir()
+    assert submit.run("2", SOLUTION, ("1", "x"), "en", out=out) == 0
+    with zipfile.ZipFile(out / "1_x_lab2.zip") as archive:
+        assert archive.namelist() == [*LAB.files, "my_report.md", *here]
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "not packed" in line]
+    lost = f"gone.png, ../outside.png, {tmp_path}/outside.png, photo.heic. "
+    assert f"not packed: {lost}" in said
+    graded = written_report.load()
+    (entry,) = intake.survey(out, graded.lab, None).entries
+    assert intake.read(entry, graded.lab).files.keys() == {"my_report.md"}
+    (entry,) = intake.survey(out, LAB, None).entries
+    read = intake.read(entry, LAB)
+    assert read.files.keys() == set(LAB.files) and not read.problems and not read.notes
+
+
+def test_pictures_have_a_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(submit, "tried", no_checks)
+    monkeypatch.setattr(submit, "MAX_PICTURES_MIB", 1)
+    for name, kib in {"a.png": 600, "b.png": 600, "c.png": 400}.items():
+        (tmp_path / name).write_bytes(bytes(kib << 10))
+    (tmp_path / "my_report.md").write_text("![](a.png) ![](b.png) ![](c.png)", encoding="utf-8")
+    assert submit.run("2", SOLUTION, ("1", "x"), "zh") == 0
+    with zipfile.ZipFile(tmp_path / "1_x_lab2.zip") as archive:
+        assert archive.namelist() == [*LAB.files, "my_report.md", "a.png", "c.png"]
+    assert "没有打包：b.png。" in capsys.readouterr().out
 
 
 def no_checks(*arguments: object) -> None:

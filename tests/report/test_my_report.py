@@ -119,6 +119,21 @@ def test_the_report_is_begun_and_filled_in(
     assert "kv_token_8b" in said and "KiB" in said and "layer_8b" not in said
 
 
+def test_a_report_that_windows_saved_is_read_and_written_as_utf_8(
+    quick: None, tmp_path: Path
+) -> None:
+    path = tmp_path / my_report.FILE
+    path.write_text("我的话\n\n<!-- machine: text -->\n<!-- end -->\n", encoding="gbk")
+    assert my_report.run("2", tmp_path, "zh") == 0
+    text = path.read_text(encoding="utf-8")
+    assert "我的话" in text and "Call me Ishmael" in text
+    path.write_text("我的话\n", encoding="utf-16")
+    with pytest.raises(labfile.LabError, match=r"my_report\.md is saved as UTF-16") as error:
+        my_report.run("2", tmp_path, "zh")
+    assert "另存为 UTF-8" in error.value.said.zh
+    assert path.read_text(encoding="utf-16") == "我的话\n"
+
+
 def test_nothing_is_begun_and_that_is_said(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
