@@ -9,7 +9,9 @@
 # </instructors>
 
 LAB ?= 2
-export PROMPT PROMPT2
+# Under names of our own, and as they were typed: PROMPT is what cmd.exe shows before a command.
+export AUTOGRADER_PROMPT = $(if $(filter command,$(origin PROMPT)),$(value PROMPT))
+export AUTOGRADER_PROMPT2 = $(if $(filter command,$(origin PROMPT2)),$(value PROMPT2))
 FROM ?= 2
 TO ?= 4
 FORCE ?=

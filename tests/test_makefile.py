@@ -87,6 +87,19 @@ def test_a_shells_own_name_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     assert '--name "x"' in make("-n", "submit", "ID=1", "NAME=x").stdout
 
 
+def test_the_prompt_of_a_shell_is_no_text_for_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMPT", "$P$G")
+    shows = tmp_path / "python"
+    shows.write_text('#!/bin/sh\necho "<$AUTOGRADER_PROMPT|$AUTOGRADER_PROMPT2>"\n')
+    shows.chmod(0o755)
+    chat = "chat", f"PY={shows}", "READY_CORE="
+    assert make(*chat).stdout == "<|>\n"
+    typed = """it's "$HOME", `ls`"""
+    assert make(*chat, f"PROMPT={typed}", "PROMPT2=鲸").stdout == f"<{typed}|鲸>\n"
+
+
 def test_torch_is_the_build_for_the_cpu_where_no_gpu_is(tmp_path: Path) -> None:
     copied(tmp_path)
     said = make("-n", "setup", folder=tmp_path).stdout

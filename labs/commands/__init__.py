@@ -55,7 +55,7 @@ def _chat(arguments: argparse.Namespace) -> int:
         raise own_code.not_in(lab, "chat", chat.can_talk)
     files, checkpoint = _files(lab, arguments)
     # make hands them on unharmed so
-    named = (os.environ.get(name) for name in ("PROMPT", "PROMPT2"))
+    named = (os.environ.get(name) for name in ("AUTOGRADER_PROMPT", "AUTOGRADER_PROMPT2"))
     given = arguments.prompt or [text for text in named if text]
     prompt, *others = engine_chat.prompts(given) if chat.can_serve(lab) else given or ["Call me"]
     if arguments.tokenizer:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
+from autograder.cli.main import main
+from labs.commands import chat
 from labs.commands.chat import run, stream_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +36,25 @@ def test_a_right_hand_in_talks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert shown.out.startswith("The whale")
     assert len(shown.out) > len("The whale") + 12
     assert shown.err == ""
+
+
+def test_what_a_shell_shows_before_a_command_is_not_the_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def run(files: object, checkpoint: object, prompt: str, *more: object, **kw: object) -> int:
+        asked.append(prompt)
+        return 0
+
+    monkeypatch.setattr(chat, "run", run)
+    monkeypatch.setenv("PROMPT", "$P$G")
+    for name in ("AUTOGRADER_PROMPT", "AUTOGRADER_PROMPT2"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["chat", "--lab", "2"]) == 0
+    monkeypatch.setenv("AUTOGRADER_PROMPT", "The sea")
+    assert main(["chat", "--lab", "2"]) == 0
+    assert asked == ["Call me", "The sea"]
 
 
 def test_a_tokenizer_of_ones_own_gives_the_same_text(
