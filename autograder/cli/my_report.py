@@ -16,7 +16,7 @@ from autograder.cli.student import begun, tried
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
 from autograder.course.messages import render
-from autograder.course.quantity import QuantityError, fields, parse
+from autograder.course.quantity import CHOICES, QuantityError, chosen, fields, parse
 from autograder.course.records import ClassRecord, Lab, Message
 from autograder.doctor import machine as doctor_machine
 from autograder.grading.judge_process import EngineError
@@ -348,7 +348,13 @@ def _numbers(text: str, language: str) -> list[str]:
     empty = [field.id for field in found if field.empty]
     lines = []
     for field in found:
-        if field.empty or field.kind == "choice":
+        if field.empty:
+            continue
+        if field.kind == "choice":
+            known = CHOICES.get(field.id, (field.text,))
+            if not chosen(field.text, known):
+                values = {"field": field.id, "known": ", ".join(known)}
+                lines.append(_say("choice", language, **values))
             continue
         try:
             parse(field.text, field.kind)
@@ -356,10 +362,11 @@ def _numbers(text: str, language: str) -> list[str]:
             why = _say(error.why, language, written=field.text)
             lines.append(_say("bad_field", language, field=field.id, why=why))
     if empty:
-        values = {"open": len(empty), "count": len(found), "fields": ", ".join(empty)}
-        lines.append(_say("open_fields", language, **values))
+        named = {"open": len(empty), "count": len(found), "fields": ", ".join(empty)}
+        lines.append(_say("open_fields", language, **named))
     elif not lines:
-        lines.append(_say("all_fields", language, count=len(found)))
+        numbers = sum(field.kind != "choice" for field in found)
+        lines.append(_say("all_fields", language, count=numbers))
     return lines
 
 

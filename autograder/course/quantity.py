@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _KIB = 1024
@@ -85,6 +86,19 @@ def _factor(unit: str, kind: str) -> float:
     if short not in known:
         raise QuantityError("unit")
     return known[short]
+
+
+# What may be chosen in a field of that kind, by its id; the form has answers for these.
+CHOICES = {"other_size": ("0.6B", "1.7B", "4B", "14B", "32B", "30B-A3B", "235B-A22B")}
+
+
+def chosen(text: str, known: Iterable[str]) -> str:
+    """The size that was chosen, however it is spelt; empty if it is none of them."""
+
+    def plain(name: str) -> str:
+        return name.strip(" _").lower().removeprefix("qwen3").strip("- ").replace(" ", "")
+
+    return next((name for name in known if plain(name) == plain(text)), "")
 
 
 # Marked fields of a report: ``[[params_8b | count: 8.19 B]]``, wherever they stand.

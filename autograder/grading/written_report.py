@@ -18,7 +18,7 @@ from autograder import intake
 from autograder.course.atomic import write_atomic
 from autograder.course.labfile import SOLUTIONS, Table
 from autograder.course.messages import render
-from autograder.course.quantity import KINDS, Field, QuantityError, fields, parse
+from autograder.course.quantity import KINDS, Field, QuantityError, chosen, fields, parse
 from autograder.course.records import (
     Check,
     CheckResult,
@@ -190,8 +190,8 @@ def _number(answer: Answer, written: Mapping[str, Field], tolerance: float) -> C
         return CheckResult("", Outcome.NOT_STARTED, Message("answer.empty"))
     key = ""
     if answer.by:
-        chosen = written.get(answer.by)
-        key = _choice(chosen.text if chosen else "", answer.values)
+        by = written.get(answer.by)
+        key = chosen(by.text if by else "", answer.values)
         if not key:
             return _failed("choice", field=answer.by, known=", ".join(answer.values))
     try:
@@ -202,15 +202,6 @@ def _number(answer: Answer, written: Mapping[str, Field], tolerance: float) -> C
     if abs(got - want) <= tolerance * want:
         return CheckResult("", Outcome.PASSED)
     return _failed("wrong", written=field.text, percent=100 * tolerance)
-
-
-def _choice(text: str, known: Mapping[str, float]) -> str:
-    """The size that was chosen, however it is spelt; empty if it is none of them."""
-
-    def plain(name: str) -> str:
-        return name.strip(" _").lower().removeprefix("qwen3").strip("- ").replace(" ", "")
-
-    return next((name for name in known if plain(name) == plain(text)), "")
 
 
 def _failed(key: str, **values: object) -> CheckResult:

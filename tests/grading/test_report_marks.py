@@ -10,6 +10,7 @@ import pytest
 
 from autograder.cli.main import main
 from autograder.course.labfile import ROOT, SOLUTIONS
+from autograder.course.quantity import CHOICES
 from autograder.course.records import HandIn, Outcome, Submission
 from autograder.course.score import neat, score_of
 from autograder.grading import overrides, written_report
@@ -118,6 +119,8 @@ def test_the_other_size_is_the_students_choice() -> None:
         changes = {"other_size": size.lower(), "params_other": str(count)}
         assert outcome("params_other", **changes)[0] is Outcome.PASSED
     assert outcome("params_other", other_size="9B")[1] == "answer.choice"
+    for name in ("params_other", "weights_other"):  # what `make report` knows
+        assert tuple(FORM.answers[name].values) == CHOICES[FORM.answers[name].by]
 
 
 def test_a_field_that_was_deleted_is_named() -> None:

@@ -134,6 +134,25 @@ def test_a_report_that_windows_saved_is_read_and_written_as_utf_8(
     assert path.read_text(encoding="utf-16") == "我的话\n"
 
 
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        ("Qwen3-0.6B", "All 11 numbers are written in"),
+        ("8B", "the field other_size names no size that can be looked up; write one of 0.6B, "),
+        ("______", "Still to be filled in, 1 of 12 fields: other_size"),
+    ],
+)
+def test_a_size_that_cannot_be_looked_up_is_told_before_it_costs_points(
+    quick: None, tmp_path: Path, size: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = TEMPLATES[0].read_text(encoding="utf-8").replace("choice: ______", f"choice: {size}")
+    text = re.sub(r"\| (count|bytes|ratio): _+", r"| \1: 4096", text)
+    (tmp_path / my_report.FILE).write_text(text, encoding="utf-8")
+    assert my_report.run("2", tmp_path, "en") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert says in said and ("All " in said) == size.startswith("Qwen3")
+
+
 def test_nothing_is_begun_and_that_is_said(
     quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
