@@ -82,8 +82,17 @@ for name in [name for name in sys.modules if name.split(".")[0] == "autograder"]
     del sys.modules[name]
 sys.modules |= dict.fromkeys(("fcntl", "grp", "pwd", "resource", "termios", "tty"))
 sys.platform = "win32"
+import os, tempfile
+from pathlib import Path
+kept = ("RDONLY", "WRONLY", "RDWR", "APPEND", "CREAT", "EXCL", "TRUNC")
+for name in [name for name in dir(os) if name.startswith("O_") and name[2:] not in kept]:
+    delattr(os, name)
 for name in names:
     importlib.import_module(name)
+from autograder.course.atomic import write_atomic
+from autograder.grading import output_folder
+with tempfile.TemporaryDirectory() as out, output_folder.claimed(Path(out)):
+    write_atomic(Path(out, "secret"), "a secret", private=True)
 print(len(names))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

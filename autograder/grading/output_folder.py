@@ -37,7 +37,7 @@ def claimed(out: Path) -> Iterator[None]:
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(out / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(out / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         text = f"{out}: {error.strerror}; --out takes a folder to write to"
         raise OutFolderError(text) from None
