@@ -11,20 +11,23 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from autograder import intake
 from autograder.course import labfile
 from autograder.course.atomic import write_atomic
+from autograder.course.late import LateRules
 from autograder.course.records import ClassRecord, HandIn, Lab, Submission
 from autograder.exports import gradescope
 from autograder.exports.gradescope import SETTINGS, Settings, read_settings
-from autograder.grading import hidden_cases
+from autograder.grading import hidden_cases, late
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options, versions
 from autograder.grading.review_list import marked
 from autograder.intake.extensions import Clock
+from autograder.intake.people import Directory
 from autograder.worker.jail import harden_parent
 
 LEVELS = ("weak", "medium", "strong")
@@ -61,11 +64,19 @@ def _document(lab: Lab, settings: Settings, root: Path, source: Path) -> dict[st
     with intake.fenced() as read:
         submission = read(entry, lab)
     record = _graded(lab, settings, source, submission)
-    hand_in = record.hand_ins[0]
-    if settings.rules is not None:
-        hand_in = Clock(settings.rules).timed(hand_in)
+    hand_in = _timed(record.hand_ins[0], settings.rules)
     print(f"isolation: {record.isolation.level} ({', '.join(record.isolation.layers)})")
     return gradescope.results(record, hand_in, settings.language, time.monotonic() - began)
+
+
+def _timed(hand_in: HandIn, rules: LateRules | None) -> HandIn:
+    """With how late it is, extensions by email or display name: Gradescope has ids of its own."""
+    if rules is None:
+        return hand_in
+    people = tuple(replace(one, id="") for one in hand_in.origin.students)
+    known = replace(hand_in, origin=replace(hand_in.origin, students=people))
+    clock = Clock(late.resolved(rules, Directory([known])))
+    return replace(hand_in, lateness=clock.timed(known).lateness)
 
 
 def _graded(lab: Lab, settings: Settings, source: Path, submission: Submission) -> ClassRecord:

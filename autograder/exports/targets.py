@@ -19,6 +19,7 @@ from autograder.exports import junit as junit_xml
 from autograder.exports import similarity as similarity_bundle
 from autograder.exports.grade_books import fill
 from autograder.exports.gradescope import Settings
+from autograder.exports.people import listed
 from autograder.exports.sheet import Book, Sheet, read
 from autograder.grading import hidden_cases, late
 from autograder.intake.names import safe_id
@@ -134,7 +135,7 @@ def gradescope_zip(arguments: argparse.Namespace) -> int:
     """Write the autograder zip of a lab.
 
     Returns:
-        0.
+        0, or 1 where extensions are not given by email, so that Gradescope may know nobody by them.
 
     Raises:
         ValueError: no such lab, or a secret or course file that cannot be used.
@@ -150,7 +151,9 @@ def gradescope_zip(arguments: argparse.Namespace) -> int:
     write_atomic(to, autograder_zip.packed(files), private=True)  # it holds a secret
     told = [Message("results.gradescope_level", {"level": least})]
     told += [Message("results.gradescope_secret"), Message("results.gradescope_upload")]
-    return finished(arguments.lang, to, told, ())
+    unsure = [one.student for one in (rules.extensions if rules else ()) if "@" not in one.student]
+    left = [Message("results.gradescope_no_email", {"who": listed(unsure)})] if unsure else []
+    return finished(arguments.lang, to, told, left)
 
 
 def github_workflow(name: str, to: Path | None, language: str) -> int:

@@ -18,7 +18,7 @@ import pytest
 
 from autograder.cli.main import main
 from autograder.course import labfile
-from autograder.course.late import Lateness
+from autograder.course.late import Extension, Lateness, LateRules
 from autograder.course.records import CheckResult, HandIn, Outcome, Override
 from autograder.exports import gradescope, gradescope_run
 from autograder.report import write
@@ -161,6 +161,43 @@ def test_odd_metadata_cost_nobody_their_grading(tmp_path: Path, told: object) ->
     student, origin = gradescope.read_metadata(metadata(tmp_path, told))
     assert student and "/" not in student and origin.attempt == 1
     assert gradescope.read_metadata(tmp_path / "absent.json")[0] == "submission"
+
+
+@pytest.mark.parametrize(
+    ("given", "days"),
+    [
+        ("ada@x.edu", 0),
+        ("Ada Lovelace", 0),
+        ("lovelace, ada", 0),
+        ("bob@x.edu", 0),
+        ("2024001", 1),
+        ("998877", 1),  # a number of Gradescope's own, and perhaps somebody else's student id
+    ],
+)
+def test_extensions_go_by_what_gradescope_tells(tmp_path: Path, given: str, days: int) -> None:
+    ada = {"id": 998877, "name": "Ada Lovelace", "email": "Ada@x.edu"}
+    users = [ada, {"id": 998878, "name": "Bob", "email": "bob@x.edu"}]
+    _, origin = gradescope.read_metadata(metadata(tmp_path, METADATA | {"users": users}))
+    due = "2026-10-14T00:00:00-07:00"
+    longer = Extension(given, "2026-10-15T00:00:00-07:00", "")
+    rules = LateRules(due, extensions=(longer,))
+    timed = gradescope_run._timed(HandIn("ada", (), origin=origin), rules)
+    assert timed.lateness is not None and timed.lateness.days == days
+    assert timed.origin == origin and gradescope_run._timed(timed, None) == timed
+
+
+def test_extensions_that_gradescope_may_not_match_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = tmp_path / "course.toml"
+    course.write_text(COURSE + 'extensions = "extensions.csv"\n', encoding="utf-8")
+    line = ["export", "gradescope", "--lab", "2", "--to", str(tmp_path / "x.zip"), "--course"]
+    for students, status in (("a@x.edu", 0), ("a@x.edu,3\n2024001,3\nAda Lovelace", 1)):
+        (tmp_path / "extensions.csv").write_text(f"student_id,days\n{students},3\n")
+        assert main([*line, str(course), "--lang", "en"]) == status
+        said = capsys.readouterr().err
+        assert ("2024001; Ada Lovelace" in said) == bool(status) and "a@x.edu" not in said
+        assert zipfile.is_zipfile(tmp_path / "x.zip")
 
 
 # The zip
