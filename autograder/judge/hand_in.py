@@ -75,8 +75,8 @@ def changed(
         try:
             passed = _passes(check_case, transport)
         except WorkerLost as lost:
-            if lost.stray or lost.clock == "whole":
-                continue  # somebody's kill, or a hand-in's budget, says nothing about the order
+            if lost.stray or lost.timed_out:
+                continue  # a stray kill, or less time than at first, says nothing
             passed = False
         except NoWorker:
             raise
@@ -85,8 +85,15 @@ def changed(
         if passed != (results[check_case.check].outcome is Outcome.PASSED):
             differ.append(check_case.check)
     titles = [check.title for check in plan.lab.checks if check.name in differ]
-    named = {"en": ", ".join(t.en for t in titles), "zh": "、".join(t.zh for t in titles)}
-    return [Message("check.state_carries_over", {"checks": named})] if differ else []
+    return [Message("check.state_carries_over", {"checks": _listed(titles)})] if differ else []
+
+
+def _listed(titles: Sequence[Text]) -> dict[str, str]:
+    """Titles of checks within a sentence."""
+    return {
+        "en": ", ".join(title.en.rstrip(".") for title in titles),
+        "zh": "、".join(title.zh.rstrip("。") for title in titles),
+    }
 
 
 def _passes(check_case: CheckCase, transport: WorkerTransport) -> bool:
@@ -211,8 +218,7 @@ def _asked(
         with transport.exact():  # a peak stays: one worker for each
             check_case.run(WatchedHandIn(transport), check_case.case)
     except Disagreement as error:
-        named = {"en": ", ".join(t.en for t in titles), "zh": "、".join(t.zh for t in titles)}
-        return [Message(error.key, {"checks": named, **error.values})]
+        return [Message(error.key, {"checks": _listed(titles), **error.values})]
     except NoWorker:
         raise
     except Exception:  # no check: whatever else happens here says nothing about the counts

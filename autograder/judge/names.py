@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.util
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -32,6 +33,8 @@ from autograder.judge.sources import (
 # No honest source has more of these, and one that has is left to a person.
 _FOLLOWED = 50  # bindings, one to the next
 _POSSIBLE = 20  # things that one name may stand for
+_DEPTH = 10  # names of modules of torch, one in the other
+_MODULE = re.compile("[A-Za-z0-9_]{1,80}")
 _STEPS = 500_000  # from scope to scope and from binding to binding, for one hand-in
 # What holds functions of torch beside its modules.
 _NAMESPACES = {
@@ -238,6 +241,9 @@ def _is_namespace(path: Path) -> bool:
     """Return whether functions of torch hang on what this is: on a module of it, or a class."""
     if path[0] != "torch" or path in _NAMESPACES:
         return path in _NAMESPACES
+    # The names are a student's: no others become a path.
+    if len(path) > _DEPTH or not all(map(_MODULE.fullmatch, path)):
+        return False
     spec = importlib.util.find_spec("torch")
     folders = (spec and spec.submodule_search_locations) or ["/nowhere"]
     place = FilePath(folders[0], *path[1:])

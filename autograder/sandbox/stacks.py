@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Mapping
 
 from autograder.course.records import Frame
+from autograder.worker.loader import lines_of
 
 HEAD = b"Stack (most recent call first):\n"
 _LINE = re.compile(r'  File "(.{1,500})", line (\d{1,7}) in (.{1,200})')
@@ -48,7 +49,7 @@ def frames(told: str, sources: Mapping[str, str], paths: Mapping[str, str]) -> t
         paths: by file name the path that student code is run under; the name itself by default.
     """
     names = {_escaped(paths.get(name, name)): name for name in sources}
-    lines = {name: text.splitlines() for name, text in sources.items()}
+    lines = {name: lines_of(text) for name, text in sources.items()}
     found: list[Frame] = []
     for match in map(_LINE.fullmatch, told.splitlines()[:MOST_LINES]):
         name, number = (names.get(match[1], ""), int(match[2])) if match else ("", 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import linecache
 import os
 import shutil
@@ -65,6 +66,11 @@ _ROOT = course()
 @lru_cache(maxsize=16)  # where one process runs several hand-ins, they have files in common
 def _compiled(text: str, path: str) -> CodeType:
     return compile(text, path, "exec", dont_inherit=True)
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines with their ends, as Python counts them: a form feed or U+2028 ends none."""
+    return io.StringIO(text, newline=None).readlines()
 
 
 class _Loader(InspectLoader):
@@ -134,7 +140,7 @@ class StudentModules(MetaPathFinder):
         for name, text in sources.items():
             path = (paths or {}).get(name, name)
             # Tracebacks and inspect.getsource find the text here, not on disk.
-            linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+            linecache.cache[path] = (len(text), None, lines_of(text), path)
             self._loaders[name.removesuffix(".py")] = _Loader(path, text, self._forget)
             self.files[path] = name
 

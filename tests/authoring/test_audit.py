@@ -177,7 +177,7 @@ BREAKERS: dict[str, list[tuple[Breaker, str]]] = {
         (renamed, "no block is marked # BEGIN SOLUTION lab2.repeat_kv"),
         (renamed, "lab2.kv is marked, but lab.toml has no such exercise in attention.py"),
         (
-            swap(TOML, "rotate_half：两半换位", " "),
+            swap(TOML, "前后两半互换", " "),
             "exercise lab2.rotate_half: title: a language is empty",
         ),
     ],

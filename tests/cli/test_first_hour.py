@@ -52,7 +52,7 @@ def test_words_of_names_match_and_parts_within_words_do_not() -> None:
     assert (
         chosen_checks(LAB, "test_mlp_runs") == chosen_checks(LAB, "MLP_runs") == ("test_mlp_runs",)
     )
-    assert chosen_checks(LAB, "两半换位") == of("rotate_half")
+    assert chosen_checks(LAB, "两半互换") == of("rotate_half")
     with pytest.raises(LabError):
         chosen_checks(LAB, "otate")
 

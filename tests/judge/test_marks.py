@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -456,3 +457,18 @@ def test_reading_names_ends_soon(text: str) -> None:
     started = time.process_time()
     marks.forbidden(LAB, {"attention.py": f"# softmax\n{text}"}, ())
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "名" * 100, "/proc/1/fd", "..", "a/../.."])
+def test_a_students_names_make_no_path(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that no file can have, or that is a path of its own, is looked for nowhere."""
+
+    def looked_for(path: Path) -> bool:
+        raise OSError(36, "File name too long", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", looked_for)
+    text = (
+        f"import torch\nif 0: eval(getattr(torch, {name!r}).x)\nsoftmax = getattr(torch, {name!r})"
+    )
+    text += f"\ny = torch.{name}.x" if name.isidentifier() else ""
+    assert marks.forbidden(LAB, {"attention.py": text}, ())

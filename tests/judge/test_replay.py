@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from autograder.checks.plan import collect
 from autograder.course.labfile import ROOT
 from autograder.course.messages import render
-from autograder.course.records import HandIn, Lab
+from autograder.course.records import CheckResult, HandIn, Lab, Outcome
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
+from autograder.judge import hand_in as judge_hand_in
 from autograder.judge.marks import may_keep_static_state
+from autograder.sandbox.links import WorkerLost
 from autograder.sandbox.stacks import MAX_PARSED
 from tests import tiny_lab
 from tests.engines import tiny, warm
@@ -111,6 +115,21 @@ def test_a_check_that_only_fails_after_another_is_told(engine: Engine, lab: Lab)
     records = graded(engine, tiny_lab.doing(one=spoil, five=worse))
     assert {earned(lab, record) for record in records} == {90}
     assert any(mark.key == CARRIES for record in records for mark in record.marks)
+
+
+@pytest.mark.parametrize("clock", ["CPU", "wall", "whole"])
+def test_less_time_than_at_first_says_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, clock: str
+) -> None:
+    """Replays end sooner than checks: who is slow, or on a busy machine, stores no answers."""
+
+    def slow(*_: object) -> bool:
+        raise WorkerLost("10", timed_out=True, clock=clock)
+
+    monkeypatch.setattr(judge_hand_in, "_passes", slow)
+    plan = collect(lab.folder)
+    passed = {check.name: CheckResult(check.name, Outcome.PASSED) for check in lab.checks}
+    assert judge_hand_in.changed(plan, passed, Mock(), "seed") == []
 
 
 @pytest.mark.slow

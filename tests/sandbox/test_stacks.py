@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from autograder.course.records import Frame, HandIn, Outcome
 from autograder.grading.engine import Engine
 from autograder.grading.judge_process import Options
 from autograder.sandbox import stacks
+from autograder.worker.loader import StudentModules
 from tests import hand_ins
 from tests.engines import warm
 
@@ -43,6 +45,17 @@ def test_the_innermost_stands_at_its_loop_and_the_last_call_at_the_bottom() -> N
         Frame("attention.py", 11, "outer", "return inner(3)"),
         Frame("attention.py", 4, "inner", "while True:"),
     )
+
+
+def test_lines_are_counted_as_python_counts_them() -> None:
+    text = "# a\u2028b\x0c\x85c\r\ndef f():\r    return 1\n"
+    (frame,) = stacks.frames('  File "mlp.py", line 3 in f', {"mlp.py": text}, {})
+    assert frame.text == "return 1"
+    modules = StudentModules({"mlp.py": text}).install()
+    try:
+        assert linecache.getline("mlp.py", 3) == "    return 1\n"
+    finally:
+        modules.remove()
 
 
 @pytest.mark.parametrize(
