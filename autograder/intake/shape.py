@@ -65,7 +65,7 @@ def holds_class(place: ClassFolder, folder: FoundPath, lab: Lab) -> bool:
     if any(one.name in (METADATA, "submitted") for one in children) or folder.name == "submitted":
         return True
     if any(one.name in lab.files for one in children):
-        return False
+        return len(_people(place, children, lab)) > 1
     if is_told(children) or several(place, children, lab):
         return True
     for one in of_course(place, children, lab):
@@ -79,10 +79,13 @@ def holds_class(place: ClassFolder, folder: FoundPath, lab: Lab) -> bool:
 def several(place: ClassFolder, children: list[FoundPath], lab: Lab) -> bool:
     """Say whether two or more children are hand-ins: archives, or folders with the lab's files.
 
-    Or nothing but folders: each around an archive or a notebook and nothing else, or some with
-    work and none with a name that students give to parts of theirs.
+    Or folders and archives that tell of different people. Or nothing but folders: each around an
+    archive or a notebook and nothing else, or some with work and none with a name that students
+    give to parts of theirs.
     """
     if len(packed(children)) + len(holding(place, children, lab)) > 1:
+        return True
+    if len(_people(place, children, lab)) > 1:
         return True
     folders = folders_in(children)
     if not 1 < len(folders) == len(children):
@@ -93,6 +96,21 @@ def several(place: ClassFolder, children: list[FoundPath], lab: Lab) -> bool:
         inner and all(one.kind is Kind.FILE and _BUNDLE.search(one.name) for one in inner)
         for inner in (listed(place, folder) for folder in folders)
     )
+
+
+def _people(place: ClassFolder, children: Iterable[FoundPath], lab: Lab) -> set[str]:
+    """The people of whom folders and archives tell, those in sections too.
+
+    A short number beside Chinese, as in 截图01, and a date tell of nobody for sure.
+    """
+    inner = [it for one in children for it in section(place, one, lab) or [one]]
+    told = [(one, download(one, None)) for one in (*folders_in(inner), *packed(inner))]
+    return {
+        it.student.id
+        for one, it in told
+        if it is not None and it.group[0] != "dated"
+        if it.group[0] != "chinese" or len(_number(one)) > CLASS_DIGITS
+    }
 
 
 def working(place: ClassFolder, children: list[FoundPath], lab: Lab) -> list[FoundPath]:
@@ -116,11 +134,11 @@ def doubts(place: ClassFolder, lab: Lab) -> list[Message]:
         if len(children) != 1 or not folders_in(children):
             break
         children = listed(place, children[0])
-    if any(one.name in lab.files for one in children):
-        return []
     notebooks = [one for one in children if one.name.lower().endswith(".ipynb")]
     ends = tuple(f"_{file}" for file in lab.files)  # zs_attention.py, ls_attention.py
     sources = [one for one in children if one.name.endswith(ends)]
+    if any(one.name in lab.files for one in children):  # what lies loose beside it is a try
+        notebooks, sources = [], []
     found = max(working(place, children, lab), notebooks, sources, key=len)
     if len(found) < 2:
         return []
@@ -212,14 +230,16 @@ def holding(place: ClassFolder, children: list[FoundPath], lab: Lab) -> list[Fou
 def is_single(place: ClassFolder, children: list[FoundPath], lab: Lab) -> bool:
     """Return whether a folder is one hand-in rather than a class.
 
-    A stray copy of a lab's file must not hide the class beside it: where two or more of the
-    folders hold the lab's files themselves, or a loose one bears somebody's name, it is a class.
+    A stray copy of a lab's file must not hide the class beside it: where folders and archives
+    tell of different people, two or more of the folders hold the lab's files themselves (or any
+    work, where a file of the lab is missing), or a loose one bears somebody's name, it is a class.
     """
     loose = [one.name for one in children if one.kind not in (Kind.FOLDER, Kind.SYMLINK)]
     if any(file in loose for file in lab.files):
         told = [download(one, None) for one in children]
         theirs = any(one is not None and one.file in lab.files for one in told)
-        return not theirs and not several(place, children, lab)
+        stray = not set(lab.files).issubset(loose) and len(working(place, children, lab)) > 1
+        return not (theirs or stray or several(place, children, lab))
     python = any(name.lower().endswith((".py", ".ipynb")) for name in loose)
     whole = len(loose) == len(children) and not packed(children)
     return python and whole and not is_told(children)

@@ -8,7 +8,18 @@ import pytest
 
 from autograder.course.messages import render
 from autograder.intake.listing import survey
-from tests.archives import GOOD, LAB, RIGHT, class_of, every_way, keys, notebook, under, zipped
+from tests.archives import (
+    GOOD,
+    LAB,
+    RIGHT,
+    class_of,
+    every_way,
+    keys,
+    laid,
+    notebook,
+    under,
+    zipped,
+)
 
 CELLS = notebook(*(f"%%writefile {name}\n{data.decode()}" for name, data in GOOD.items()))
 ZIP = {"lab2.zip": zipped(GOOD)}
@@ -107,3 +118,41 @@ def test_parts_of_one_hand_in_are_no_class(tmp_path: Path, files: dict[str, byte
     for source in every_way(tmp_path, under("zhang", files))[1:]:
         found = survey(source, LAB)
         assert len(found.entries) == 1 and found.remarks == ()
+
+
+NUMBERED = ("2024001_张三", "2024002_李四")
+STRAY = {
+    "folders of zips": under(NUMBERED[0], ZIP) | under(NUMBERED[1], ZIP),
+    "moodle": {f"{who}_1234{n}_assignsubmission_file/lab2.zip": ZIP["lab2.zip"]
+               for n, who in enumerate(("张三", "李四"))},
+    "sections": {f"{n}班/{who}.zip": ZIP["lab2.zip"] for n, who in enumerate(NUMBERED, 1)},
+    "a zip and a folder": {f"{NUMBERED[0]}.zip": ZIP["lab2.zip"]} | under(NUMBERED[1], ZIP),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("around", ["", "class/"])
+@pytest.mark.parametrize("stray", [["attention.py"], [*GOOD]], ids=["one", "all"])
+@pytest.mark.parametrize("files", STRAY.values(), ids=STRAY)
+def test_a_stray_file_of_the_lab_does_not_hide_a_class(
+    tmp_path: Path, files: dict[str, bytes], stray: list[str], around: str
+) -> None:
+    files = files | dict.fromkeys(stray, b"x = 1\n")
+    for source in every_way(tmp_path, {around + key: data for key, data in files.items()}):
+        found = class_of(source)
+        assert len(found) == 2 and all(one.files == RIGHT for one in found.values()), source
+        assert "stray_sources" in keys(survey(source, LAB).remarks)
+
+
+def test_a_stray_file_beside_folders_of_plain_names(tmp_path: Path) -> None:
+    files = class_with(ZIP, NOTEBOOK, ZIP | REPORT)
+    on_disk, *packed = every_way(tmp_path, files | {"attention.py": b"x = 1\n"})
+    assert list(class_of(on_disk)) == THREE
+    whole = laid(tmp_path / "whole", files | GOOD)
+    for source in (*packed, whole):
+        found = survey(source, LAB)
+        assert len(found.entries) == 1 and keys(found.remarks) == ["one_student"]
+
+
+def test_folders_of_one_person_are_no_class(tmp_path: Path) -> None:
+    shots = {"截图02/a.png": b"", "截图03/b.png": b"", "2024001_张三_报告/report.pdf": b""}
+    assert len(survey(laid(tmp_path, GOOD | shots), LAB).entries) == 1
