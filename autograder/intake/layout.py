@@ -13,7 +13,7 @@ from autograder.course.records import Lab, Message, Student
 from autograder.intake import shape
 from autograder.intake.choose import FolderRank, standing
 from autograder.intake.class_folder import ClassFolder
-from autograder.intake.names import Download, iso, readable, shown, some
+from autograder.intake.names import Download, is_meant, iso, readable, shown, some
 from autograder.intake.tree import (
     MAX_PACKED_BYTES,
     METADATA,
@@ -22,6 +22,7 @@ from autograder.intake.tree import (
     FoundPath,
     Kind,
     Piece,
+    may_be_work,
 )
 from autograder.intake.whose import download, downloads, stem
 from autograder.sandbox.fence import Fence, FenceError
@@ -65,7 +66,11 @@ def newest(
     return tuple(kept), notes
 
 
+Members = list[tuple[FoundPath, Download]]
 _SYSTEMS = ("canvas", "moodle", "blackboard", "dated")  # whose files of one person are one hand-in
+
+_REPORT = "report"
+_ABOUT = re.compile(r"report|报告|文档|截图", re.IGNORECASE)
 
 # The children of a class folder, grouped into hand-ins by what their names tell.
 
@@ -98,7 +103,7 @@ def by_names(children: list[FoundPath], lab: Lab, pattern: re.Pattern[str] | Non
     """Group the children of a class folder by whose they are."""
     hand_ins: list[HandInPlace] = []
     strays: list[str] = []
-    groups: dict[tuple[str, ...], list[tuple[FoundPath, Download]]] = {}
+    groups: dict[tuple[str, ...], Members] = {}
     unmatched: list[str] = []
     for one, told in downloads(children, pattern):
         whole = one.kind in (Kind.FOLDER, Kind.SYMLINK) or PACKED.search(one.name) is not None
@@ -111,7 +116,7 @@ def by_names(children: list[FoundPath], lab: Lab, pattern: re.Pattern[str] | Non
             groups.setdefault(told.group, []).append((one, told))
         else:
             groups[(*told.group, one.path)] = [(one, told)]
-    hand_ins += [_group(members, lab) for members in groups.values()]
+    hand_ins += [_group(members, lab) for members in _put_together([*groups.values()], lab)]
     if pattern is None:
         hand_ins = _told_apart(hand_ins)
     remarks = []
@@ -119,6 +124,53 @@ def by_names(children: list[FoundPath], lab: Lab, pattern: re.Pattern[str] | Non
         names = some(unmatched)
         remarks.append(Message("intake.unmatched", {"count": len(unmatched), "names": names}))
     return Layout(tuple(hand_ins), tuple(strays), tuple(remarks))
+
+
+def _put_together(groups: list[Members], lab: Lab) -> list[Members]:
+    """The hand-ins, where what is one person's by number and name may be parts of one of them.
+
+    Attention and MLP in archives of their own, or code and a report, are; of all else one may be
+    a later version. A loose file that cannot be work belongs to what there is of its student.
+    """
+    people: dict[tuple[str, ...], list[Members]] = {}
+    for members in groups:
+        told = members[0][1]
+        beside = told.group if told.group[0] == "chinese" else (*told.group, members[0][0].path)
+        people.setdefault(beside, []).append(members)
+
+    def work(members: Members) -> Members:
+        return [(one, told) for one, told in members if _may_be_work(one, told, lab)]
+
+    known = {it for one in groups if work(one) for it in (one[0][1].student, *one[0][1].partners)}
+    together: list[Members] = []
+    for theirs in people.values():
+        if theirs[0][0][1].group[0] == "chinese" and theirs[0][0][1].student in known:
+            theirs = [one for one in theirs if work(one)]
+        members = [member for one in theirs for member in work(one)]
+        parts = [_part(one, told, lab) for one, told in members]
+        alone = "" not in parts or set(parts) == {"", _REPORT}
+        if len(theirs) > 1 and alone and len(set(parts)) == len(parts):
+            order = sorted(range(len(parts)), key=lambda place: parts[place] == _REPORT)
+            together.append([members[place] for place in order])
+        else:
+            together += theirs
+    return together
+
+
+def _may_be_work(one: FoundPath, told: Download, lab: Lab) -> bool:
+    name = told.file or readable(one.name)
+    meant = any(is_meant(name, file) for file in lab.files)
+    return one.kind is not Kind.FILE or may_be_work(name) or meant
+
+
+def _part(one: FoundPath, told: Download, lab: Lab) -> str:
+    """The file of the lab that a name is about, a report, another loose file; else empty."""
+    if told.file:
+        return told.file
+    meant = [file for file in lab.files if is_meant(f"{told.rest}.py", file)]
+    if one.kind is Kind.SYMLINK or len(meant) > 1:
+        return ""
+    return _REPORT if _ABOUT.search(told.rest) else "".join(meant)
 
 
 def _told_apart(hand_ins: list[HandInPlace]) -> list[HandInPlace]:
@@ -161,7 +213,7 @@ def piece(one: FoundPath, name: str = "") -> Piece:
     return Piece(one.path, name or readable(one.name))
 
 
-def _group(members: list[tuple[FoundPath, Download]], lab: Lab) -> HandInPlace:
+def _group(members: Members, lab: Lab) -> HandInPlace:
     """One hand-in of what belongs together; typed-in text only where there is no file."""
     told = [download for _, download in members]
     files = [(one, download) for one, download in members if not download.entered]

@@ -29,13 +29,9 @@ from autograder.intake.names import (
     unique_ids,
 )
 from autograder.intake.shape import doubts
-from autograder.intake.tree import PACKED, Entry, Piece, RefusedError
+from autograder.intake.tree import PACKED, Entry, Piece, RefusedError, may_be_work
 
 _LISTED = 20  # names in a remark
-# Archives that are not read, and parts of those that are.
-_OTHER_PACKED = re.compile(
-    r"\.(?:t?zst|lz4?|lzma|lzh|z|zipx|jar|iso|cab|arj|exe|\d{3}|[rz]\d\d)$", re.IGNORECASE
-)
 
 
 class SourceError(ValueError):
@@ -102,7 +98,7 @@ def survey(source: Path, lab: Lab, pattern: str | None = None) -> Survey:
         remarks += layout.remarks
         strays = [*layout.strays, *(place.outside() if place else ())]
         known = {student.id for one in hand_ins for student in one.students}
-        sources = [name for name in strays if _may_be_work(name)]
+        sources = [name for name in strays if may_be_work(name)]
         alone = [name for name in strays if name not in sources and _is_all_of(name, known)]
         others = [name for name in strays if name not in (*sources, *alone)]
         if sources:
@@ -184,12 +180,6 @@ def _entries(root: Path, hand_ins: Sequence[HandInPlace], single: bool) -> list[
 def _listed(names: Sequence[str]) -> dict[str, object]:
     more = ", …" if len(names) > _LISTED else ""
     return {"count": len(names), "names": ", ".join(map(shown, names[:_LISTED])) + more}
-
-
-def _may_be_work(name: str) -> bool:
-    lowered = name.lower()
-    packed = PACKED.search(name) or _OTHER_PACKED.search(name)
-    return lowered.endswith((".py", ".ipynb")) or packed is not None
 
 
 def _is_all_of(name: str, known: Collection[str]) -> bool:

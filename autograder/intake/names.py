@@ -266,10 +266,10 @@ _NAMED = re.compile(
 class Download:
     """Parts of a name. ``person`` is the id of a hand-in; ``file`` what a loose file was.
 
-    ``group`` is equal for loose files that are one hand-in. ``newer`` orders files of one name.
-    ``entered`` marks text that was typed into the course system instead of a file. ``instead`` is
-    what the name tells if its number is that of a class. ``partners`` handed in together with
-    ``student``.
+    ``rest`` is what else the name of a folder or an archive holds. ``group`` is equal for loose
+    files that are one hand-in. ``newer`` orders files of one name. ``entered`` marks text
+    that was typed into the course system instead of a file. ``instead`` is what the name tells if
+    its number is that of a class. ``partners`` handed in together with ``student``.
     """
 
     person: str
@@ -283,6 +283,7 @@ class Download:
     entered: bool = False
     instead: Download | None = None
     partners: tuple[Student, ...] = ()
+    rest: str = ""
 
 
 def parse(name: str) -> Download | None:

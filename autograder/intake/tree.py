@@ -24,6 +24,16 @@ METADATA = "submission_metadata.yml"  # Gradescope's, beside the folders of an e
 TIMESTAMP = "timestamp.txt"  # nbgrader's, in every hand-in
 
 PACKED = re.compile(r"\.(?:zip|rar|7z|tar|tgz|tbz2?|txz|(?:tar\.)?(?:gz|bz2|xz))$", re.IGNORECASE)
+# Archives that are not read, and parts of those that are.
+_OTHER_PACKED = re.compile(
+    r"\.(?:t?zst|lz4?|lzma|lzh|z|zipx|jar|iso|cab|arj|exe|\d{3}|[rz]\d\d)$", re.IGNORECASE
+)
+
+
+def may_be_work(name: str) -> bool:
+    """Return whether a loose file is a source or is packed, by its name."""
+    packed = PACKED.search(name) or _OTHER_PACKED.search(name)
+    return name.lower().endswith((".py", ".ipynb")) or packed is not None
 
 
 class Kind(Enum):

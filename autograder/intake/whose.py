@@ -33,8 +33,8 @@ def download(one: FoundPath, pattern: re.Pattern[str] | None) -> Download | None
         told = names.parse(stem(one))
         if told is None:
             return None
-        instead = told.instead and replace(told.instead, file="")
-        return replace(told, file="", instead=instead)
+        instead = told.instead and replace(told.instead, file="", rest=told.instead.file)
+        return replace(told, file="", rest=told.file, instead=instead)
     # A loose file whose name names a person but no file is nobody's.
     return told if told is not None and (whole or told.file) else None
 

@@ -11,7 +11,7 @@ from autograder.course.records import Student
 from autograder.intake import attempts
 from autograder.intake.listing import survey
 from autograder.intake.reading import read
-from tests.archives import LAB, RIGHT, class_of, every_way, zipped
+from tests.archives import GOOD, LAB, RIGHT, class_of, every_way, laid, under, zipped
 
 
 def own(who: str) -> dict[str, bytes]:
@@ -90,6 +90,48 @@ def test_loose_files_behind_a_class_are_of_their_student(tmp_path: Path) -> None
         assert {one.files["attention.py"] for one in found.values()} == {
             f"A = '{name}'\n" for name in names
         }
+
+
+ATTENTION, MLP = {"attention.py": b"A = 1\n"}, {"mlp.py": b"M = 2\n"}
+WHO = "2021001_张三"
+PARTS = {
+    "code and a report": {f"{WHO}_lab2.zip": zipped(GOOD), f"{WHO}_实验报告.pdf": b"%PDF"},
+    "two reports": {f"{WHO}_lab2.zip": zipped(GOOD), f"{WHO}_报告.pdf": b"", f"{WHO}_图.png": b""},
+    "archives": {f"{WHO}_attention.zip": zipped(ATTENTION), f"{WHO}_mlp.zip": zipped(MLP)},
+    "a file": {f"{WHO}_attention.zip": zipped(ATTENTION), f"{WHO}_mlp.py": MLP["mlp.py"]},
+    "a folder and a report": {**under(WHO), f"{WHO}_报告/report.pdf": b""},
+    "packed": {f"{WHO}_代码.zip": zipped(GOOD), f"{WHO}_报告.zip": zipped({"r.md": b""})},
+    "a report of two": {f"{WHO}_2021009_赵六.zip": zipped(GOOD), f"{WHO}_报告.pdf": b""},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("files", PARTS.values(), ids=PARTS)
+def test_parts_of_one_hand_in_are_put_together(tmp_path: Path, files: dict[str, bytes]) -> None:
+    for source in every_way(tmp_path, files | {"2021002_李四_lab2.zip": zipped(GOOD)}):
+        found = survey(source, LAB)
+        assert [one.origin.students[0].id for one in found.entries] == ["2021001", "2021002"]
+        assert found.remarks == () and all(one.notes == () for one in found.entries)
+        assert all(read(one, LAB).files == RIGHT for one in found.entries), source
+
+
+APART = {
+    "two names": [f"{WHO}_lab2.zip", f"{WHO}_lab2_v2.zip"],
+    "one file twice": [f"{WHO}_attention.zip", f"{WHO}_attention_v2.zip"],
+    "all, and a file": [f"{WHO}_lab2.zip", f"{WHO}_attention.py"],
+    "all, and a wrong name": [f"{WHO}_lab2.zip", f"{WHO}_attention.txt"],
+}
+
+
+@pytest.mark.parametrize("names", APART.values(), ids=APART)
+def test_what_may_be_a_later_version_stays_apart(tmp_path: Path, names: list[str]) -> None:
+    files = {name: zipped(GOOD) for name in (*names, "2021002_李四_lab2.zip")}
+    kept = attempts.last(survey(laid(tmp_path, files), LAB).entries)
+    assert [one.origin.students[0].id for one in kept] == ["2021001", "2021001", "2021002"]
+
+
+def test_a_report_alone_is_a_hand_in(tmp_path: Path) -> None:
+    files = {f"{WHO}_报告.pdf": b"", "2021002_李四_lab2.zip": zipped(GOOD)}
+    assert len(survey(laid(tmp_path, files), LAB).entries) == 2
 
 
 def test_a_date_and_a_time_in_a_name_tell_attempts(tmp_path: Path) -> None:
