@@ -99,18 +99,18 @@ def several(place: ClassFolder, children: list[FoundPath], lab: Lab) -> bool:
 
 
 def _people(place: ClassFolder, children: Iterable[FoundPath], lab: Lab) -> set[str]:
-    """The people of whom folders and archives tell, those in sections too.
-
-    A short number beside Chinese, as in 截图01, and a date tell of nobody for sure.
-    """
+    """The people of whom folders and archives tell, those in sections too."""
     inner = [it for one in children for it in section(place, one, lab) or [one]]
-    told = [(one, download(one, None)) for one in (*folders_in(inner), *packed(inner))]
-    return {
-        it.student.id
-        for one, it in told
-        if it is not None and it.group[0] != "dated"
-        if it.group[0] != "chinese" or len(_number(one)) > CLASS_DIGITS
-    }
+    return {who for one in (*folders_in(inner), *packed(inner)) if (who := _person(one))}
+
+
+def _person(one: FoundPath) -> str:
+    """The id of whom a name surely tells, else empty: not a date's, nor that of 截图01."""
+    told = download(one, None)
+    if told is None or told.group[0] == "dated":
+        return ""
+    sure = told.group[0] != "chinese" or len(_number(one)) > CLASS_DIGITS
+    return told.student.id if sure else ""
 
 
 def working(place: ClassFolder, children: list[FoundPath], lab: Lab) -> list[FoundPath]:
@@ -148,7 +148,7 @@ def doubts(place: ClassFolder, lab: Lab) -> list[Message]:
 
 def section(place: ClassFolder, one: FoundPath, lab: Lab) -> list[FoundPath]:
     """The children of a folder that is called a section and holds hand-ins; else none."""
-    called = _SECTION.fullmatch(readable(one.name))
+    called = _is_section(readable(one.name), one)
     if one.kind is not Kind.FOLDER or not (called or _names_class(one)):
         return []
     inner = listed(place, one)
@@ -160,6 +160,11 @@ def section(place: ClassFolder, one: FoundPath, lab: Lab) -> list[FoundPath]:
         return inner if numbered and (numbered > 1 or len(whole) == 1) else []
     named = whole and not any(_is_copy(it, lab) for it in whole)
     return inner if named or is_told(inner) else []
+
+
+def _is_section(name: str, one: FoundPath) -> bool:
+    """Return whether a name is a section's: in 学号_姓名_计科2班 the class is only told, too."""
+    return _SECTION.fullmatch(name) is not None and not _person(one)
 
 
 def _number(one: FoundPath) -> str:
@@ -177,8 +182,9 @@ def _names_class(one: FoundPath) -> bool:
 def sections(place: ClassFolder, one: FoundPath, lab: Lab) -> bool:
     """Say whether what goes as one student's may be a section: by its name, or as a class is."""
     if one.kind is not Kind.FOLDER:
-        called = _SECTION.fullmatch(PACKED.sub("", readable(one.name))) is not None
-        return called or (_names_class(one) and _packs_several(place, one))
+        return _is_section(PACKED.sub("", readable(one.name)), one) or (
+            _names_class(one) and _packs_several(place, one)
+        )
     inner = listed(place, one)
     if any(it.name in lab.files for it in inner):
         return False

@@ -69,6 +69,20 @@ def test_a_zip_with_the_number_of_a_class_may_be_one(tmp_path: Path) -> None:
     assert survey(laid(tmp_path / "ours", ours), LAB).remarks == ()
 
 
+def test_a_class_behind_the_name_of_a_student_is_no_section(tmp_path: Path) -> None:
+    who = ("2024001_张三_计科2班", "李四-2024002-2班", "zhang_1234567_89012_3班")
+    parts = {f"{who[0]}/{name[:-3]}.zip": zipped({name: data}) for name, data in GOOD.items()}
+    inner = {**under(f"{who[0]}/myqwen"), **under(who[1]), f"{who[2]}.zip": ZIP}
+    others = dict.fromkeys([f"{one}.zip" for one in who[1:]], ZIP)
+    archives = {f"{who[0]}.zip": ZIP, **others}
+    for name, files in (("inner", inner), ("parts", parts | others), ("archives", archives)):
+        for source in every_way(tmp_path / name, files):
+            found = survey(source, LAB)
+            students = {one.origin.students[0].id for one in found.entries}
+            assert students == {"2024001", "2024002", "1234567"} and not found.remarks, source
+            assert all(one.files == RIGHT for one in class_of(source).values())
+
+
 def test_a_number_with_two_names_is_said(tmp_path: Path) -> None:
     files = {"2023010001_张三.zip": ZIP, "2023010001_张叁.zip": ZIP, "2023010002_李四.zip": ZIP}
     for source in every_way(tmp_path / "two", files):
