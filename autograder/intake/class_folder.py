@@ -109,12 +109,10 @@ class ClassArchive:
 
 
 class _Zip:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most: int, directory: int) -> None:
         self._path = path
         with os.fdopen(open_regular(path, path.name), "rb") as stream:
-            found, self._places = archives.table(
-                stream, path.name, MAX_MEMBERS, MAX_DIRECTORY_BYTES
-            )
+            found, self._places = archives.table(stream, path.name, most, directory)
         self.found = sorted(found, key=lambda one: (one.path, one.index))
 
     def read(self, found: FoundPath, shown: str, limit: int) -> bytes:
@@ -213,7 +211,18 @@ def _opened(path: Path, _: tuple[int, ...]) -> ClassArchive:
     with untimed():
         if is_foreign(head):
             return ClassArchive(_Foreign(path))
-        return ClassArchive(_Tar(path) if is_tar(head, path.name) else _Zip(path))
+        if is_tar(head, path.name):
+            return ClassArchive(_Tar(path))
+        return ClassArchive(_Zip(path, MAX_MEMBERS, MAX_DIRECTORY_BYTES))
+
+
+def opened_zip(path: Path) -> ClassArchive:
+    """The zip of a hand-in, of which only the table is read.
+
+    Raises:
+        RefusedError: no zip, whatever it is called, damaged, or more than a hand-in may hold.
+    """
+    return ClassArchive(_Zip(path, MAX_ENTRIES, archives.MAX_DIRECTORY_BYTES))
 
 
 class ClassFolder(Protocol):

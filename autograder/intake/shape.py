@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from autograder.course.records import Lab, Message
 from autograder.intake.choose import FolderRank, standing
-from autograder.intake.class_folder import ClassFolder, InArchive
+from autograder.intake.class_folder import ClassFolder, opened_zip
 from autograder.intake.names import CLASS_DIGITS, is_meant, readable, some
 from autograder.intake.tree import METADATA, PACKED, FoundPath, Kind, RefusedError
 from autograder.intake.whose import download, downloads
@@ -195,9 +195,9 @@ def sections(place: ClassFolder, one: FoundPath, lab: Lab) -> bool:
 def _packs_several(place: ClassFolder, one: FoundPath) -> bool:
     """Say whether a zip on disk has folders or archives with the numbers of several students."""
     if not place.on_disk or not one.name.lower().endswith(".zip"):
-        return False  # others are read from end to end to list them
+        return False  # others, whatever they are called, are read from end to end to list them
     try:
-        inside = InArchive(place.root / one.path)
+        inside = opened_zip(place.root / one.path)
     except RefusedError:
         return False
     children = inside.children("")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
+import time
 from pathlib import Path
 
 from autograder.course.messages import render
 from autograder.intake import attempts
 from autograder.intake.listing import survey
-from tests.archives import GOOD, LAB, RIGHT, class_of, every_way, keys, laid, under, zipped
+from tests.archives import GOOD, LAB, RIGHT, class_of, every_way, header, keys, laid, under, zipped
 
 ZIP = zipped(GOOD)
 
@@ -81,6 +83,15 @@ def test_a_class_behind_the_name_of_a_student_is_no_section(tmp_path: Path) -> N
             students = {one.origin.students[0].id for one in found.entries}
             assert students == {"2024001", "2024002", "1234567"} and not found.remarks, source
             assert all(one.files == RIGHT for one in class_of(source).values())
+
+
+def test_what_only_is_called_a_zip_is_not_unpacked_to_look_for_a_class(tmp_path: Path) -> None:
+    head = bz2.compress(header("x.bin", size=1 << 30).tobuf())
+    bomb = head + bz2.compress(bytes(32 << 20)) * 32
+    files = {"张三2101.zip": bomb, "李四2102.zip": ZIP}
+    root = laid(tmp_path, files)
+    start = time.process_time()
+    assert survey(root, LAB).remarks == () and time.process_time() - start < 0.5
 
 
 def test_a_number_with_two_names_is_said(tmp_path: Path) -> None:
