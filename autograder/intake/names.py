@@ -236,8 +236,9 @@ _BLACKBOARD = re.compile(
     re.DOTALL,
 )
 _NUMBER = r"(?:[A-Za-z]{1,4}\d{4,20}|\d{2,20})[A-Za-z]?"
+_HAN = r"\u3400-\u9fff\U00020000-\U0003ffff"  # rare characters of names lie beyond the first plane
 # Words that begin names of folders, and are nobody's name.
-_PERSON = r"(?!实验|作业|课程|报告|提交|大作业|第)[\u3400-\u9fff][\u3400-\u9fff·•]{1,11}"
+_PERSON = rf"(?!实验|作业|课程|报告|提交|大作业|第)[{_HAN}][{_HAN}·•]{{1,11}}"
 _BETWEEN = r"[ _\-+.＿－—]*"
 _CHINESE = re.compile(
     rf"(?:(?P<id>{_NUMBER}){_BETWEEN}(?P<name>{_PERSON})"
@@ -256,9 +257,10 @@ _LAB = re.compile(
 )
 
 CLASS_DIGITS = 6  # the number of a class has at most so many, most numbers of students more
-_WORD = re.compile(r"(?<![\u3400-\u9fff])(?=[\u3400-\u9fff])|(?<![A-Za-z\d])(?=[A-Za-z\d])")
+_WORD = re.compile(rf"(?<![{_HAN}])(?=[{_HAN}])|(?<![A-Za-z\d])(?=[A-Za-z\d])")
 _NAMED = re.compile(
-    rf"(?P<name>{_PERSON})(?![\u3400-\u9fff])(?:[ _\-+＿－—(（]+(?P<file>.*))?", re.DOTALL
+    rf"(?P<name>{_PERSON})(?![{_HAN}])(?:[ _\-+＿－—(（]+(?P<file>.*))?",
+    re.DOTALL,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from autograder.intake.roster import Roster, agree, emails_of, ids_of, names_of,
 from autograder.intake.tree import PACKED, Entry
 
 _WAYS: tuple[Callable[[Student], set[str]], ...] = (ids_of, emails_of, names_of)
+_SIGNS = re.compile(r"[\s_\-+.,()＿－—（）【】\[\]]+")
 _BY_NAME = len(_WAYS) - 1
 # Notes on hand-ins of which a person has to say whose they are.
 DOUBTS = ("grade.same_line", "grade.other_name")
@@ -132,7 +134,16 @@ class Enrolment:
             return None, False
         told = entry.origin.students[0]
         line, by_name = self._found(told if told.id else replace(told, id=entry.student))
+        if line is None and not told.name:
+            line, by_name = self._in_words_of(told.id), True
         return (line, by_name) if line is not None and line.id else (None, False)
+
+    def _in_words_of(self, name: str) -> Student | None:
+        """The line of the one id that stands by itself in a name, as of ``20S1_Alice_lab2.zip``."""
+        ids = self._known[0]
+        words = {key for word in _SIGNS.split(name) if word for key in ids_of(Student(word))}
+        found = {ids[word] for word in words if word in ids}
+        return found.pop() if len(found) == 1 else None
 
     def line_of(self, student: Student, handed: AttributedHandIn) -> Student | None:
         """The roster's line for a student of a hand-in, whose id may be all that is known."""

@@ -72,6 +72,29 @@ def test_a_hand_in_has_the_id_of_the_roster() -> None:
     assert Enrolment(()).identified(entries) == entries
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("12345_Amy Anderson_lab2", "12345"),  # as `make submit` calls it
+        ("12345_lab2", "12345"),
+        ("lab2-AMY.12345", "12345"),
+        ("20S103123_李𬀩_lab2", "20S103123"),
+        ("123456_Amy_lab2", "123456_Amy_lab2"),
+        ("12345_20S103123_lab2", "12345_20S103123_lab2"),  # of two
+    ],
+)
+def test_the_id_in_a_name_that_tells_nothing_else(name: str, found: str) -> None:
+    known = Enrolment((*ROSTER, Student("20S103123", "李𬀩")))
+    assert [one.student for one in known.identified([handed(name)])] == [found]
+
+
+def test_an_id_in_a_name_takes_no_line_that_another_hand_in_has() -> None:
+    entries = [handed("12345_Bob_lab2"), handed("Amy", Student("12345", "Amy Anderson"))]
+    first, second = Enrolment(ROSTER).identified(entries)
+    assert (first.student, second.student) == ("12345_Bob_lab2", "12345")
+    assert [note.key for note in first.notes] == ["grade.same_line"]
+
+
 def test_nobody_gets_the_id_of_a_namesake() -> None:
     two = [
         handed("amy_1", Student("1", "Amy Anderson")),

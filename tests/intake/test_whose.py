@@ -66,6 +66,8 @@ def test_nobody_is_joined_with_somebody_else(tmp_path: Path, names: list[str]) -
         (NAMES["a class with dashes"], [Student("2021001", "张三"), Student("2021002", "李四")]),
         (["计科2101_张三", "计科2101_李四"],
          [Student("计科2101_张三", "张三"), Student("计科2101_李四", "李四")]),
+        (["2021001_李𬀩", "𠮷田_2021002_lab2"],
+         [Student("2021001", "李𬀩"), Student("2021002", "𠮷田")]),
         (["12_张三", "李四_13"], [Student("12", "张三"), Student("13", "李四")]),
         (["张三12_深度学习", "李四13_深度学习"], [Student("12", "张三"), Student("13", "李四")]),
         (["张三_2021001_注意力", "张三_2021001_前馈"], [Student("2021001", "张三")]),
