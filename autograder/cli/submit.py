@@ -125,7 +125,7 @@ def _report(folder: Path) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _pictures(report: bytes) -> list[str]:
-    """What a report shows as a picture or links to as one, each once; nothing of the web."""
+    """Paths that a report shows as a picture or links to as one, each once; nothing of the web."""
     found: dict[str, None] = {}
     for mark, angled, plain, referred, tag, source in _LINK.findall(decoded(report)):
         link = (angled or plain or referred or source).strip()
