@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 4d0fcbdeff0e): fill in the TODOs.
+# Generated from the course's sources (stub 81fc19280eac): fill in the TODOs.
 """Lab 3, part 2: the gated MLP under Llama's names, its size, weights, and what a layer costs.
 
 Fill in every TODO.
@@ -55,8 +55,8 @@ def convert_hf_mlp(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
 
     Returns:
         A new dict: the three under ``w1.weight w2.weight w3.weight`` behind the same prefix, all
-        other entries as they were, also one like ``gate_proj.weight_scale``. ``state_dict``
-        itself is left as it was.
+        other entries as they were, also ones like ``gate_proj.weight_scale`` and
+        ``gate_up_proj.weight``. ``state_dict`` itself is left as it was.
     """
     # TODO lab3.convert_hf_mlp: Rename the weights
     raise NotImplementedError("TODO lab3.convert_hf_mlp: to be written")

@@ -62,8 +62,8 @@ def convert_hf_mlp(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
 
     Returns:
         A new dict: the three under ``w1.weight w2.weight w3.weight`` behind the same prefix, all
-        other entries as they were, also one like ``gate_proj.weight_scale``. ``state_dict``
-        itself is left as it was.
+        other entries as they were, also ones like ``gate_proj.weight_scale`` and
+        ``gate_up_proj.weight``. ``state_dict`` itself is left as it was.
     """
     # BEGIN SOLUTION lab3.convert_hf_mlp
     names = {"gate_proj": "w1", "down_proj": "w2", "up_proj": "w3"}

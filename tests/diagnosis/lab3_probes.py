@@ -48,6 +48,12 @@ def causal(dtype: torch.dtype = torch.float32, *, padded: bool = False) -> Tenso
     return mask
 
 
+def own_masks() -> Tensor:
+    """Head h sees its first keys, 3 + h of them."""
+    hidden = torch.arange(SEQ) >= 3 + torch.arange(HEADS)[:, None, None]
+    return torch.finfo(torch.float32).min * hidden.expand(1, HEADS, SEQ, SEQ).float()
+
+
 def tokens(dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
     return (numbers(BATCH, SEQ, DIM, seed=1) * scale).to(dtype)
 
@@ -144,6 +150,7 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
     yield "from 20", lambda: build()(tokens(), 20, table, causal())
     yield "all is seen", lambda: build()(tokens(), 0, table, torch.zeros(1, 1, SEQ, SEQ))
     yield "all is seen, for all alike", lambda: build()(tokens(), 0, table, torch.zeros(SEQ, SEQ))
+    yield "each head sees its own", lambda: build()(tokens(), 0, table, own_masks())
     yield "one token", lambda: build()(tokens()[:, :1], 0, table)
     yield "large norm weights", lambda: build(scale=6.0)(tokens(), 0, table)
     yield "float16", lambda: build(half)(tokens(half), 0, table)
@@ -151,6 +158,7 @@ def attention_probes(module: SimpleNamespace) -> Iterator[Probe]:
     yield "decoded, masked", partial(decoded, fine, causal())
     yield "decoded, padded", partial(decoded, fine, causal(padded=True))
     yield "decoded, bfloat16", partial(decoded, torch.bfloat16, causal(torch.bfloat16))
+    yield "decoded, all is seen", partial(decoded, fine, torch.zeros(SEQ, SEQ))
     yield "taken back", taken_back
     yield "cost", cost
 
@@ -166,6 +174,7 @@ def mlp_probes(module: SimpleNamespace) -> Iterator[Probe]:
         names = ("gate_proj", "up_proj", "down_proj")
         state = {f"{prefix}{name}.weight": torch.tensor([float(len(name))]) for name in names}
         state |= {"norm.weight": torch.ones(2), f"{prefix}up_proj.weight_scale": torch.ones(3)}
+        state |= {f"{prefix}gate_up_proj.weight": torch.ones(4)}
         before = list(state)
         found = module.convert_hf_mlp(state)
         return [sorted(found), [found[name] for name in sorted(found)], list(state) == before]

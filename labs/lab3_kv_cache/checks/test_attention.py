@@ -68,9 +68,9 @@ def test_attention_loads(student: Student, case: Case) -> None:
         With keys of zero every token averages itself and all tokens before it.
         键全为零时，每个 token 对自己及之前的所有 token 取平均。
 
-    test_attention_given_mask: attention_given_mask attention_plain_mask
-        A given mask alone decides who sees whom; [T, T] is one, too.
-        给定掩码时，由它单独决定谁能看到谁；掩码也可以是 [T, T]。
+    test_attention_given_mask: attention_given_mask attention_plain_mask attention_mask_heads
+        A given mask alone decides who sees whom; it may be [T, T], or differ from head to head.
+        给定掩码时，由它单独决定谁能看到谁；掩码可以是 [T, T]，也可以逐头不同。
 
     test_attention_value_heads: attention_token_heads
         Each query head gets the values of its own kv head.

@@ -53,9 +53,9 @@ def _expect_pieces(student: Student, case: Case, pieces: list[int]) -> None:
 
 
 @checks("""
-    test_decoding_mask: decoding_uniform
-        Without a mask every token of a piece sees all earlier ones, cached or not, and no later.
-        不给掩码时，每段中的 token 能看到之前的全部 token（无论是否在缓存中），看不到之后的。
+    test_decoding_mask: decoding_uniform decoding_given_mask
+        Tokens of a piece see what a given mask lets them see; without one, all before, cached too.
+        给定掩码时，由它单独决定每段中的 token 能看到谁；不给时能看到之前的全部（包括缓存中的）。
 
     test_decoding_parity: decoding
         In pieces the numbers equal those of Hugging Face.

@@ -84,6 +84,21 @@ def attention_plain_mask(draw: Draw) -> Draft:
 
 
 @recipe()
+def attention_mask_heads(draw: Draw) -> Draft:
+    """The same with a mask for each head; wo adds the heads up, so that none has a place."""
+    config, tokens, batch = sizes(draw)
+    weights = alike(attention_weights(draw, config), config, "v_proj.weight")
+    heads = config.num_attention_heads
+    weights["k_proj.weight"] = torch.zeros_like(weights["k_proj.weight"])
+    weights["o_proj.weight"] = weights["o_proj.weight"][:, : config.head_dim].repeat(1, heads)
+    holes = draw.uniform(draw.pick((batch, 1)), heads, tokens, tokens, low=0, high=1) < 0.4
+    holes.diagonal(dim1=-2, dim2=-1).fill_(False)
+    mask = holes.float() * NARROWEST
+    about = about_sizes(config, tokens, batch, "a mask for each head: ", "每个头各有掩码：")
+    return drafted(draw, config, tokens, batch, about, weights=weights, mask=mask)
+
+
+@recipe()
 def attention_key_heads(draw: Draw) -> Draft:
     """One key head of zeros: the heads of its group average, and wo shows each head."""
     heads, kv_heads, head_dim = draw.pick(((6, 2, 16), (8, 2, 10), (12, 3, 8), (10, 2, 12)))

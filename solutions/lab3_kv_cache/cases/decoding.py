@@ -50,6 +50,26 @@ def decoding_uniform(draw: Draw) -> Draft:
 
 
 @recipe()
+def decoding_given_mask(draw: Draw) -> Draft:
+    """Keys of zero and a mask [T, keys] for every piece, in which tokens may look ahead."""
+    config, tokens, batch = sizes(draw)
+    weights = alike(attention_weights(draw, config), config, "v_proj.weight")
+    weights["k_proj.weight"] = torch.zeros_like(weights["k_proj.weight"])
+    # No piece of one token: a mask that is ignored in single steps is not the question here.
+    first, last = draw.pick(((tokens - 5, 3), (2, 2), (3, 2)))
+    pieces = [first, tokens - first - last, last]
+    hidden = draw.uniform(tokens, tokens, low=0, high=1) < 0.3
+    for end in (first, tokens - last):
+        hidden[:end, end:] = True  # what comes in later pieces
+    hidden.fill_diagonal_(False)
+    hidden[-last, -1] = False  # at least here a token looks ahead
+    mask, joined = hidden.float() * NARROWEST, " + ".join(map(str, pieces))
+    en, zh = f"given masks [T, keys], pieces of {joined}: ", f"给定掩码 [T, keys]，分为 {joined}："
+    about = about_sizes(config, tokens, batch, en, zh)
+    return drafted(draw, config, tokens, batch, about, weights=weights, mask=mask, pieces=pieces)
+
+
+@recipe()
 def decoding_padded(draw: Draw) -> Draft:
     """Rows of different lengths, padded on the left; the last tokens come one by one."""
     config, tokens, batch = sizes(draw)

@@ -138,6 +138,7 @@ def converting(draw: Draw) -> Draft:
         f"in.{prefix}mlp.gate_proj.weight": draw.normal(width, dim),
         "in.model.norm.weight": draw.normal(dim),
         f"in.{prefix}mlp.gate_proj.weight_scale": draw.normal(width),
+        f"in.{prefix}mlp.gate_up_proj.weight": draw.normal(2 * width, dim),
     }
     about = Text(f"names behind {prefix}mlp.", f"名称带有前缀 {prefix}mlp.")
     return draft(about, tensors, prefix=f"{prefix}mlp.")

@@ -18,6 +18,6 @@ def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     out = dict(state_dict)
     for name in state_dict:
         for old, new in names.items():
-            if name.endswith(old):
+            if f".{name}".endswith(f".{old}"):
                 out[name.removesuffix(old) + new] = out.pop(name).clone()
     return out

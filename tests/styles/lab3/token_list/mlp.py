@@ -22,7 +22,7 @@ def convert_hf_mlp(state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
     out = {}
     for name, weight in state_dict.items():
         for old, new in (("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")):
-            if name.endswith(f"{old}.weight"):
+            if f".{name}".endswith(f".{old}.weight"):
                 name = name.replace(old, new)
         out[name] = weight
     return out
