@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 from autograder.grading.judge_process import JudgeProcess
 from tests.hand_ins import STAYING
@@ -45,18 +46,15 @@ _shared: dict[tuple[Any, ...], tuple[SharedZygote, socket.socket]] = {}
 
 def share() -> None:
     """From now on judge processes of this process share zygotes."""
-    JudgeProcess._start_zygote = _share  # type: ignore[method-assign]
+    patch.object(JudgeProcess, "_start_zygote", _share).start()
     STAYING.append(lambda: {zygote.pid for zygote, _ in _shared.values()})
 
 
 @contextmanager
 def own() -> Iterator[None]:
     """Judge processes that are started in the block have zygotes of their own."""
-    JudgeProcess._start_zygote = _start  # type: ignore[method-assign]
-    try:
+    with patch.object(JudgeProcess, "_start_zygote", _start):
         yield
-    finally:
-        JudgeProcess._start_zygote = _share  # type: ignore[method-assign]
 
 
 def _share(judge: Any, memory: str) -> socket.socket:
