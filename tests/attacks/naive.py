@@ -87,7 +87,8 @@ def pytest(folder: Path, out: Path) -> bool:
     """Runs pytest in the folder that was handed in."""
     (folder / "test_it.py").write_text("def test(): assert 1 == 2\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
-    return subprocess.run([*command, str(folder)], cwd=folder).returncode == 0
+    clean = os.environ | {"PYTEST_ADDOPTS": ""}  # options of who runs the attacks
+    return subprocess.run([*command, str(folder)], cwd=folder, env=clean).returncode == 0
 
 
 @grader
