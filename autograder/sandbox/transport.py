@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -62,6 +62,46 @@ class Sources:
     lab: str = ""
 
 
+class _Namespaces:
+    """The namespaces of a worker, or of workers that are ranks, and what they were asked.
+
+    Module code may be such that a process can run it once and no more: it sets a number of threads,
+    or registers an operator. The first time that a worker says so, all that these namespaces were
+    asked is asked again of a new one, and from then on fresh namespaces mean a new worker. So a
+    hand-in is asked twice once at most, whatever it says, and how many workers it has is up to the
+    checks.
+
+    Args:
+        run: executes requests, one per rank, where the namespaces are.
+        end: lets go of the worker, or of all ranks.
+    """
+
+    def __init__(
+        self, run: Callable[[Sequence[Request]], RankReplies], end: Callable[[], None]
+    ) -> None:
+        self._run, self._end = run, end
+        self._asked: list[Sequence[Request]] = []  # since they were fresh
+        self._always_new = False
+
+    def ask(self, requests: Sequence[Request]) -> RankReplies:
+        """Execute; raises what ``run`` raises."""
+        asked, self._asked = [*self._asked, requests], []  # after a loss there are none
+        if any(request.get("fresh") for request, _ in requests):
+            asked = [requests]
+            if self._always_new:
+                self._end()
+        found = self._run(requests)
+        failed_again = any(reply is not None and reply[0].get("again") for reply in found.replies)
+        if failed_again and not self._always_new:
+            self._always_new = True
+            self._end()
+            for earlier in asked[:-1]:
+                self._run(earlier)
+            found = self._run(requests)
+        self._asked = asked
+        return found
+
+
 class WorkerTransport:
     """Keeps one worker for a hand-in, and starts another when it is lost."""
 
@@ -71,9 +111,12 @@ class WorkerTransport:
         self._budget = Budget(limits.cpu_seconds, limits.wall_seconds)
         self._most_seconds = self._seconds_left = limits.hand_in_seconds
         self._link: Link | None = None
+        self._used: Link | None = None  # the one that was asked something
         self._sent: set[str] = set()  # names of tensors that the worker keeps
         self.ahead = Prefetcher(self._budget)
         self.gang = RankWorkers(self._begin, self._budget)  # workers that are ranks together
+        self._alone = _Namespaces(self._run_alone, self._end_alone)
+        self._ranks = _Namespaces(self._run_ranks, self.gang.close)
         self._last_prints = ""  # of a worker that is gone
         self._exact = False
         self.lost = 0
@@ -88,20 +131,25 @@ class WorkerTransport:
             OutOfTurn: this was not foreseen; the check has to begin again.
             NoWorker: none could be started.
         """
+        (reply,) = self._alone.ask([(request, tensors)]).replies
+        assert reply is not None
+        return reply
+
+    def _run_alone(self, requests: Sequence[Request]) -> RankReplies:
         self._expect_time()
-        link = self._link = self._link or self._begin()
+        link = self._used = self._link = self._link or self._begin()
         started = time.monotonic()
         try:
-            question = ForeseenRequest(request, tensors)
+            question = ForeseenRequest(*requests[0])
             try:
                 raw = self.ahead.reply(link, question, self._sent)
             except LostUnrequested:  # costs nobody anything
                 self.ahead.stop()
                 self.renew()
                 link, raw = self._begin(), b""
-                self._link = link
+                self._used = self._link = link
             self.raw = raw or link.exchange(question.packed(self._sent), self._budget)
-            return unpack(self.raw)
+            return RankReplies((unpack(self.raw),), ())
         except (WorkerLost, WireError) as error:
             self.lost += 1
             self.ahead.stop()
@@ -122,6 +170,9 @@ class WorkerTransport:
             OutOfStep: their collective calls do not fit together; all ranks are let go.
             NoWorker: one could not be started.
         """
+        return self._ranks.ask(requests)
+
+    def _run_ranks(self, requests: Sequence[Request]) -> RankReplies:
         self._expect_time()
         self.gang.fill(len(requests), self._start)
         started = time.monotonic()
@@ -164,6 +215,15 @@ class WorkerTransport:
     def renew(self) -> None:
         """Let go of the worker; the next request gets a new one."""
         self.gang.close()
+        self._hang_up()
+
+    def _end_alone(self) -> None:
+        """Let go of a worker that was asked something, and of no rank; nothing is foreseen now."""
+        self.ahead.stop()
+        if self._used is self._link:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
         if self._link is not None:
             self._link.close()
             self._link = None

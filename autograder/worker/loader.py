@@ -82,6 +82,7 @@ class _Loader(InspectLoader):
     def __init__(self, path: str, text: str, forget: Callable[[str], None]) -> None:
         self.path = path
         self._text, self._forget = text, forget
+        self.ran = self.failed_again = False  # to its end, and not so when it ran once more
 
     def get_source(self, fullname: str) -> str:
         return self._text
@@ -96,8 +97,10 @@ class _Loader(InspectLoader):
         try:
             exec(self.get_code(module.__name__), module.__dict__)
         except BaseException:
+            self.failed_again |= self.ran
             self._forget(module.__name__)
             raise
+        self.ran = True
 
 
 class _Spec(ModuleSpec):
@@ -158,6 +161,14 @@ class StudentModules(MetaPathFinder):
         """Forget the modules: the next import runs their code again, in new namespaces."""
         for name in self._loaders:
             self._forget(name)
+
+    @property
+    def failed_again(self) -> bool:
+        """Return whether a file raised that had run to its end in this process before.
+
+        Some code runs once in a process: what sets a number of threads, or registers an operator.
+        """
+        return any(loader.failed_again for loader in self._loaders.values())
 
     def _forget(self, name: str) -> None:
         sys.modules.pop(name, None)

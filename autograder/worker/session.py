@@ -11,7 +11,8 @@ A request is ``{"steps": [...], "fresh": bool}``; every step is one of
 * ``get``     target, name                             read an attribute
 
 and the reply ``{"values": [...]}``, one per step, or ``{"error": {...}, "done": n}`` with the
-values of the steps before. An argument may be a tensor, an object made before, a config, a dtype,
+values of the steps before. ``"again": True`` in it says that a file raised which had run well in
+this process before. An argument may be a tensor, an object made before, a config, a dtype,
 a class by its name (of the hand-in, or given code) or a folder that the lab lists, which becomes
 a path here. Nothing here knows an answer.
 """
@@ -180,8 +181,12 @@ class Session:
                 if debug:
                     raise
                 out = dict(list(out.items())[:whole])  # what came before this step
-                return {"values": values, "error": self._describe(error, stage)}, out
-        return {"values": values}, out
+                told = {"values": values, "error": self._describe(error, stage)}
+                return told | self._again(), out
+        return {"values": values} | self._again(), out
+
+    def _again(self) -> dict[str, Any]:
+        return {"again": True} if self.modules.failed_again else {}
 
     def _step(self, step: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
         if step["op"] == "import":

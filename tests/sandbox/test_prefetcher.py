@@ -57,8 +57,10 @@ class Recorder:
 
     def __init__(self) -> None:
         self.sent: list[tuple[bytes, ...]] = []
+        self.started = 0
 
     def start(self) -> Link:
+        self.started += 1
         link: Any = local.starter()()
         proceed = link.proceed
 
@@ -355,3 +357,59 @@ def test_no_hidden_case_is_sent_before_all_public_ones_are_through(lab: Lab) -> 
         assert any(secret in blob for blobs in recorder.sent for blob in blobs)
     finally:
         transport.renew()
+
+
+# ---------------------------------------------------------------- code that runs once in a process
+
+ONCE = {
+    "a number of threads": "import torch\ntorch.set_num_interop_threads(1)",
+    "an operator": "import torch\ntorch.library.define('own::twice', '(Tensor x) -> Tensor')",
+    "a library": "import torch\nkept = torch.library.Library('mine', 'DEF')\n"
+    "torch.kept = kept\nkept.define('twice(Tensor x) -> Tensor')",
+    "a number of its own": "import builtins\n"
+    "assert not hasattr(builtins, 'runs')\nbuiltins.runs = 1",
+}
+
+
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize("name", ONCE)
+def test_module_code_may_be_such_that_it_runs_once_in_a_process(
+    lab: Lab, name: str, imported: bool
+) -> None:
+    files = tiny_lab.right()
+    files["answer.py"] = f"{ONCE[name]}\n{files['answer.py']}"
+    if imported:
+        files["side.py"] = f"import answer\n{files['side.py']}"
+    plan, recorder = plan_of(lab), Recorder()
+    run(plan, tiny_lab.right())
+    found = run(plan, files, recorder)
+    assert {result.outcome for result in found.values()} == {Outcome.PASSED}
+    fresh = len(lab.files) + 2 * len(lab.checks)  # imports, and checks on public and hidden cases
+    assert recorder.started <= fresh
+
+
+def test_what_a_check_has_asked_is_asked_again_in_a_new_worker(recorder: Recorder) -> None:
+    files = {
+        "answer.py": "made = []\ndef make(x): made.append(x); print('made')\n"
+        "def late(x):\n    import side\n    return side.twice(made[0] * x)",
+        "side.py": f"{ONCE['a number of threads']}\ndef twice(x): return 2 * x",
+    }
+    transport = WorkerTransport(recorder.start, Sources(files), LIMITS)
+    for _ in range(3):
+        assert ask(transport, question("make", 5.0)) is None
+        assert ask(transport, question("late", 2.0, fresh=False)) == [20.0]
+        assert transport.take_prints() == "made\n"
+    assert (recorder.started, transport.lost) == (3, 0)
+    transport.renew()
+
+
+def test_who_says_so_without_need_gets_no_more_workers_for_it(recorder: Recorder) -> None:
+    text = f"{ONCE['a number of its own']}\nimport sys\n"
+    text += "def again(x):\n    del sys.modules['answer']\n    import answer"
+    transport = WorkerTransport(recorder.start, Sources({"answer.py": text}), LIMITS)
+    for fresh in (True, False) * 4:
+        one = question("again", fresh=fresh)
+        tree, _ = transport.exchange(one.request, one.tensors)
+        assert tree["error"]["type"] == "AssertionError"
+    assert (recorder.started, transport.lost) == (5, 0)
+    transport.renew()

@@ -307,6 +307,15 @@ def test_prints_are_told_apart_where_they_differ(kept: WorkerTransport) -> None:
     assert kept.take_prints().splitlines() == lines
 
 
+def test_ranks_run_module_code_once_in_a_process_where_it_has_to_be(start: Starter) -> None:
+    text = f"import torch\ntorch.set_num_interop_threads(1)\n{SOURCE}"
+    transport = WorkerTransport(start, Sources({"attention.py": text}), LIMITS)
+    for _ in range(3):
+        result = ranks(transport).call("attention.summed", X)
+        np.testing.assert_array_equal(result[1].value.array, 2 * X.array)
+    transport.renew()
+
+
 def test_no_descriptor_stays_open(start: Starter) -> None:
     before = set(os.listdir("/proc/self/fd"))
     transport = WorkerTransport(start, Sources({"attention.py": SOURCE}), LIMITS)
