@@ -86,6 +86,7 @@ _ATTRIBUTES = frozenset(
     (
         *("CompilationUnit", "DisableTorchFunction", "DisableTorchFunctionSubclass", "_C"),
         *("_disable_current_modes", "_getframe", "load_library", "apply_", "map_", "map2_"),
+        *("TripletMarginWithDistanceLoss", "triplet_margin_with_distance_loss"),
         *("f_back", "f_builtins", "f_globals", "f_locals", "tb_frame", "gi_frame", "cr_frame"),
     )
 )

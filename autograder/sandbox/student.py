@@ -306,7 +306,7 @@ class Student:
         """Call ``"file.function"``, an object, or its ``method``.
 
         With ``echo`` the value is ``[result, args, kwargs]``, the arguments as they are after
-        the call; with ``operators`` the names of the operators dispatched are written down.
+        the call; with ``operators`` the names of all that the request dispatches are written down.
         With ``count``, names of linear submodules of the object, it is ``[result, {name: rows
         that entered it}]``; with ``held`` it is ``[result, bytes]``, those of all tensors that
         hang on that object after the call; with ``measure``, bytes that the call may have alive (0:

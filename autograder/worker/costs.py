@@ -12,7 +12,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,42 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograder.worker import jail
+
+# Modes that see also what student code calls in the middle of a function of torch.
+#
+# Torch leaves a mode while the function runs that the mode was told of. `Tensor.backward` is such a
+# function, and it calls hooks and backward functions, on whichever thread autograd chooses.
+
+
+class _Engine(torch._C._ImperativeEngine):
+    """Autograd's engine, with a mode entered in all that it calls."""
+
+    def __init__(self, engine: torch._C._ImperativeEngine, mode: TorchFunctionMode) -> None:
+        super().__init__()
+        self._engine, self._mode = engine, mode
+
+    def run_backward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        depths = range(torch._C._len_torch_function_stack())
+        if any(torch._C._get_function_stack_at(depth) is self._mode for depth in depths):
+            return self._engine.run_backward(*args, **kwargs)
+        with self._mode:
+            return self._engine.run_backward(*args, **kwargs)
+
+
+_Mode = TypeVar("_Mode", bound=TorchFunctionMode)
+
+
+@contextmanager
+def watching(mode: _Mode) -> Iterator[_Mode]:
+    """Enter a mode that sees what runs inside the block, while autograd runs backward, too."""
+    variable, engine = torch.autograd.Variable, torch.autograd.Variable._execution_engine
+    variable._execution_engine = _Engine(engine, mode)
+    try:
+        with mode:
+            yield mode
+    finally:
+        variable._execution_engine = engine
+
 
 # What a call costs, counted instead of timed: rows through projections, bytes that stay held.
 #
@@ -89,7 +125,7 @@ def counted(module: Any, names: Sequence[str]) -> Iterator[dict[str, int]]:
         AttributeError: ``module`` has no such submodule, or it has no weight.
     """
     weights = {name: module.get_submodule(name).weight for name in names}
-    with _Rows(weights) as rows:
+    with watching(_Rows(weights)) as rows:
         yield rows.rows
 
 

@@ -24,7 +24,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
@@ -67,7 +67,7 @@ class _Recorder(TorchFunctionMode):
 @contextmanager
 def recorded_operators() -> Iterator[list[str]]:
     """Names of the functions that run inside the block."""
-    with _Recorder() as recorder:
+    with costs.watching(_Recorder()) as recorder:
         yield recorder.seen
 
 
@@ -154,6 +154,7 @@ class Session:
         self.modules = StudentModules(sources, paths, lab).install()
         self._objects: dict[int, Any] = {}
         self._kept: dict[str, Tensor] = {}
+        self._operators: Sequence[str] = ()  # that ran so far, in a request that asks for them
 
     def execute(
         self, request: Mapping[str, Any], tensors: Mapping[str, Tensor], *, debug: bool = False
@@ -165,6 +166,16 @@ class Session:
         if request.get("fresh"):
             self.modules.fresh()
             self._objects.clear()
+        with ExitStack() as stack:
+            if any(step.get("operators") for step in request["steps"]):
+                # In all steps: a constructor, or a file, may do in advance what a call is asked.
+                self._operators = stack.enter_context(recorded_operators())
+            reply = self._run(request["steps"], tensors, debug)
+        return reply
+
+    def _run(
+        self, steps: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor], debug: bool
+    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
         out: dict[str, Tensor] = {}
 
         def add(tensor: Tensor) -> str:
@@ -173,7 +184,7 @@ class Session:
             return name
 
         values: list[Any] = []
-        for step in request["steps"]:
+        for step in steps:
             stage, whole = step["op"], len(out)
             try:
                 values.append(encode(self._step(step, tensors), add))
@@ -231,9 +242,8 @@ class Session:
     ) -> Any:
         """Return what a call gives back: its result, and what else the step asks for."""
         if step["operators"]:
-            with recorded_operators() as seen:
-                result = function(*args, **kwargs)
-            names = sorted({name[:80] for name in seen})[:MAX_OPERATORS]
+            result = function(*args, **kwargs)
+            names = sorted({name[:80] for name in self._operators})[:MAX_OPERATORS]
             # A list of a reply is short.
             return [result, [names[at : at + 200] for at in range(0, len(names), 200)]]
         if step.get("count"):

@@ -42,6 +42,15 @@ def hidden(q): return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
            marks="check.forbidden_operator", where=("attention.py",), last="""
 def hidden(q): return getattr(torch, "_scaled_dot_" + "product_attention_math")(q, q, q)
 """ + _WRAPPED, off=_MADE_UP),
+    Attack(75, "the same in a hook, which autograd calls", _HELD, base="right", tag="c",
+           marks="check.forbidden_operator", where=("attention.py",), last="""
+def hidden(q):
+    unseen = getattr(torch, "_scaled_dot_" + "product_attention_math")
+    with torch.enable_grad():
+        q = q.clone().requires_grad_()
+        q.register_hook(lambda grad: unseen(grad, grad, grad)[0])
+        q.sum().backward()
+""" + _WRAPPED, off=_UNSEEN),
     _outside("", "torch's own switch hides what runs", """
 def hidden(q):
     with torch._C.DisableTorchFunction(): return fused(q)

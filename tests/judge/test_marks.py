@@ -387,6 +387,10 @@ REACHING = {
         "class A:\n    def apply_(self, f): pass\ndef f(t, g): t.apply_(g)",
         "apply_",
     ),
+    "a callback of a loss": (
+        "torch.nn.functional.triplet_margin_with_distance_loss(1, 2, 3, distance_function=print)",
+        "torch.nn.functional.triplet_margin_with_distance_loss",
+    ),
     "an annotation that runs": ("def f(x: exec('1')): pass", "exec"),
 }
 

@@ -39,6 +39,10 @@ WAYS = {
     "fused": "return F.linear(x, torch.cat([self.a.weight, self.b.weight])).split((4, 8), -1)",
     "per head": "return [F.linear(x, w) for w in self.a.weight.chunk(1)], self.b(x)",
     "bmm": "w = self.a.weight.T.expand(2, 6, 4)\n        return torch.bmm(x, w), self.b(x)",
+    "hooks": "with torch.enable_grad():\n            y = x.clone().requires_grad_()\n"
+    "            y.register_hook(lambda grad: [grad, self.a(x)][0])\n"
+    "            torch.autograd.backward(y.sum())\n"
+    "        return self.b(x)",
 }
 
 
@@ -151,6 +155,68 @@ def test_an_unknown_method_is_an_error_of_the_student(hand_in: Maker) -> None:
     cache = student.new("code.Cache", Dtype("float32"))
     with pytest.raises(StudentError, match="reset"):
         _ = student.call(cache, method="reset").value
+
+
+# What autograd calls, and when.
+CALLED_BACK = {
+    "a hook": "y.register_hook(hidden)\ny.sum().backward()",
+    "a hook, by a function": "y.register_hook(hidden)\ntorch.autograd.backward(y.sum())",
+    "a hook, by a gradient": "y.register_hook(hidden)\ntorch.autograd.grad(y.sum(), x)",
+    "a hook of a node": "y.grad_fn.register_hook(lambda *_: [hidden(q), None][1])\n"
+    "y.sum().backward()",
+    "a hook of a gradient that is there": "x.register_post_accumulate_grad_hook("
+    "lambda _: [hidden(q), None][1])\ny.sum().backward()",
+    "what was packed": "with torch.autograd.graph.saved_tensors_hooks(lambda t: t, hidden):\n"
+    "    y = x * x\ny.sum().backward()",
+    "a backward function": "Own.apply(x, 0).sum().backward()",
+    "one so deep that another thread runs it": "sys.setrecursionlimit(5000)\n"
+    "Own.apply(x, 70).sum().backward()\nsys.setrecursionlimit(1000)",
+}
+
+
+@pytest.mark.parametrize("name", CALLED_BACK)
+def test_what_autograd_calls_back_is_written_down(hand_in: Maker, name: str) -> None:
+    body = "".join(f"        {line}\n" for line in CALLED_BACK[name].splitlines())
+    text = """
+import sys
+import torch
+def hidden(q): return getattr(torch.nn.functional, "scaled_dot_" + "product_attention")(q, q, q)
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, depth):
+        ctx.depth = depth
+        return x.clone()
+    @staticmethod
+    def backward(ctx, grad):
+        if not ctx.depth: return hidden(grad), None
+        with torch.enable_grad():
+            Own.apply(grad.clone().requires_grad_(), ctx.depth - 1).sum().backward()
+        return grad, None
+def f(q):
+    with torch.enable_grad():
+        x = q.clone().requires_grad_()
+        y = 2 * x
+"""
+    student, engine = hand_in(text + body), torch.autograd.Variable._execution_engine
+    _ = student.call("code.f", np.ones((1, 1, 2, 4), np.float32), operators=True).value
+    assert any("scaled_dot_product" in one for one in student.operators)
+    assert torch.autograd.Variable._execution_engine is engine
+
+
+IN_ITS_CONSTRUCTOR = "    def __init__(self):\n        super().__init__()\n        "
+
+
+@pytest.mark.parametrize("where", ["", IN_ITS_CONSTRUCTOR])
+def test_what_is_called_before_a_call_is_written_down_with_it(hand_in: Maker, where: str) -> None:
+    text = f"""
+import torch
+class M(torch.nn.Module):
+    def forward(self, x): return x
+{where}torch.Tensor.sin(torch.ones(2))
+"""
+    student = hand_in(text)
+    assert student.call(student.new("code.M"), X, operators=True).value.shape == X.shape
+    assert "sin" in student.operators
 
 
 def test_older_requests_are_what_they_were() -> None:
