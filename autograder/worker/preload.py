@@ -10,7 +10,8 @@ import site
 import sys
 import sysconfig
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -113,6 +114,7 @@ def everything(root: Path, given: Iterable[str] = ()) -> tuple[str, ...]:
     torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
     # What is decorated with it stays as it is: a compiler writes files, which no worker may.
     torch.compile = _as_it_is
+    _speak_to_no_compiler()
     # Counting devices may start a thread of NVIDIA's driver. Torch does so once, and remembers
     # that its environment shows none: no worker has to try, and to be denied.
     torch.cuda.is_available()
@@ -168,9 +170,26 @@ class ReadableFinder:
         PathFinder.invalidate_caches()
 
 
-def _as_it_is(model: Any = None, **_: Any) -> Any:
-    """Stand in for ``torch.compile``, as a function and as a decorator with options."""
-    return model if model is not None else _as_it_is
+def _as_it_is(model: Any = None, *_: Any, fn: Any = None, **__: Any) -> Any:
+    """Stand in for ``torch.compile`` and its like, as a function and as a decorator with options.
+
+    Their first argument is called ``model``, or ``fn``.
+    """
+    found = fn if model is None else model
+    return _as_it_is if found is None else found
+
+
+@contextmanager
+def _no_stance(*_: Any, **__: Any) -> Iterator[None]:
+    """Stand in for ``torch.compiler.set_stance``: a function, a context, and a decorator."""
+    yield
+
+
+def _speak_to_no_compiler() -> None:
+    """Spare whoever gives a compiler its hints the import of one: most of what a check may take."""
+    hints = ("allow_in_graph", "assume_constant_result", "disable", "reset")
+    vars(torch.compiler).update(dict.fromkeys(hints, _as_it_is), set_stance=_no_stance)
+    vars(torch)["_disable_dynamo"] = _as_it_is  # for operators that are registered from now on
 
 
 def _zero_parameters(layer: torch.nn.Linear) -> None:

@@ -78,6 +78,28 @@ layer.compile()
 layer(torch.ones(1, 2))
 raise RuntimeError(f"found: {int(torch.compile(again, mode='default')(torch.ones(1)))}")
 """
+# What is said to one. To import it would take most of the CPU time of a check.
+TOLD = """
+import sys
+import torch
+@torch.compiler.disable
+def one(x): return 2 * x
+@torch.compiler.disable(recursive=False)
+def two(x): return one(x)
+@torch.compiler.allow_in_graph
+def three(x): return two(x)
+@torch.compiler.assume_constant_result
+def four(): return 4
+@torch.compiler.set_stance("force_eager")
+def five(x): return torch.compiler.disable(fn=three)(x)
+class Layer(torch.nn.Module):
+    @torch.compiler.disable()
+    def forward(self, x): return torch.compiler.disable(five, True)(x)
+torch.compiler.reset()
+with torch.compiler.set_stance("force_eager"):
+    made = int(Layer()(torch.ones(1)))
+raise RuntimeError(f"found: {made} {four()} {'torch._dynamo' in sys.modules}")
+"""
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a zygote")
 
 
@@ -101,6 +123,11 @@ def test_no_class_of_another_lab_can_be_found(lab: Lab) -> None:
 @linux
 def test_what_is_to_be_compiled_runs_as_it_is() -> None:
     assert found_by(LABS[0], COMPILED) == {"2"}
+
+
+@linux
+def test_what_is_told_a_compiler_is_told_to_none() -> None:
+    assert found_by(LABS[0], TOLD) == {"2", "4", "False"}
 
 
 @linux
