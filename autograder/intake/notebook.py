@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from autograder.course.records import Lab, Message
-from autograder.intake.choose import AbsentError, listed, rank
+from autograder.intake.choose import AbsentError, FolderRank, listed, rank, standing
 from autograder.intake.names import is_lookalike, is_meant, shown
 from autograder.intake.tree import (
     MAX_NOTEBOOK_BYTES,
@@ -25,33 +25,39 @@ MAX_NOTEBOOKS = 8  # of one hand-in that are looked into
 _BLANKS = " \t"
 
 
-def sources(text: str, name: str) -> dict[str, str]:
+def sources(text: str, name: str, lab: str) -> dict[str, str]:
     """The files that running the notebook's cells from top to bottom would write, by name.
 
-    A later cell of the same file replaces an earlier one; ``-a`` adds to it.
+    A later cell of the same file replaces an earlier one; ``-a`` adds to it. What goes into the
+    folder of another lab is left out; what goes into that of ``lab`` comes before all else.
 
     Raises:
         RefusedError: no notebook, or a file grows over the cap of a source file.
     """
-    files: dict[str, list[str]] = {}
+    files: dict[tuple[FolderRank, str], list[str]] = {}
     # Loading nbformat takes a second, which most notebooks are not worth.
     if "%%" not in text and '"cells"' in text:
         return {}
-    sizes: Counter[str] = Counter()
+    sizes: Counter[tuple[FolderRank, str]] = Counter()
     for cell in _cells(text, name):
         first, _, body = cell.lstrip("\n").partition("\n")
         if (written := _written(first)) is None:
             continue
         path, append = written
-        file = path.replace("\\", "/").rsplit("/", 1)[-1]
+        *folders, file = path.replace("\\", "/").split("/")
+        ranks = (standing(folder, lab) for folder in reversed(folders))
+        key = next((its for its in ranks if its is not FolderRank.NONE), FolderRank.NONE), file
+        if key[0] is FolderRank.OTHER:
+            continue
         if not append:
-            files[file], sizes[file] = [], 0
+            files[key], sizes[key] = [], 0
         body += "" if body.endswith("\n") or not body else "\n"
-        files.setdefault(file, []).append(body)
-        sizes[file] += len(body)
-        if sizes[file] > MAX_SOURCE_BYTES:
+        files.setdefault(key, []).append(body)
+        sizes[key] += len(body)
+        if sizes[key] > MAX_SOURCE_BYTES:
             raise RefusedError("too_big", file=shown(file), limit=MAX_SOURCE_BYTES >> 10)
-    return {file: "".join(parts) for file, parts in files.items()}
+    ordered = sorted(files, reverse=True)  # the best stays
+    return {key[1]: "".join(files[key]) for key in ordered}
 
 
 def _written(line: str) -> tuple[str, bool] | None:
@@ -169,6 +175,7 @@ class Notebooks:
         name = shown(found.path)
         try:
             text, note = decode(self._tree.read(found, MAX_NOTEBOOK_BYTES), name)
-            return (sources(text, name) if text.lstrip().startswith("{") else None), note
+            is_book = text.lstrip().startswith("{")
+            return (sources(text, name, self._lab.name) if is_book else None), note
         except RefusedError as refused:
             return refused, None

@@ -88,7 +88,7 @@ def spent(name: str, way: int, unit: str, signs: int) -> float:
 def _cell(text: str) -> object:
     cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": text}
     book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
-    return notebook.sources(json.dumps(book), "a.ipynb")
+    return notebook.sources(json.dumps(book), "a.ipynb", "lab2")
 
 
 def _quantities(text: str) -> None:
@@ -122,7 +122,7 @@ _READERS = (
     Reader("cells of notebooks", _cell, (
         ("%%writefile ", "'x"), ("%%writefile -a ", ""), ("%%file a", '"'), ("\n", "%%writefile x"),
     )),
-    Reader("notebooks", lambda text: notebook.sources(text, "a"), (
+    Reader("notebooks", lambda text: notebook.sources(text, "a", "lab2"), (
         ('{"cells": ', "}"), ('{"%%": "', ""), ('{"nbformat": 4, "cells": [{"source": ["%%", ', ""),
     )),
     Reader("encodings", lambda text: tree.decode(text.encode("gb18030"), "a.py"), (

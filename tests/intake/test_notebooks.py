@@ -13,6 +13,7 @@ from tests.archives import GOOD, MIB, keys, laid, notebook, placed, problem, tak
 
 CELL = "%%writefile attention.py\nA = 1\n"
 MLP = "%%writefile mlp.py\nM = 2"
+OTHER_LAB = "%%writefile labs/lab1_x/attention.py\nA = 9"
 
 
 def book(tmp_path: Path, *cells: str) -> Path:
@@ -44,6 +45,10 @@ def test_cells_become_files(tmp_path: Path) -> None:
         ([CELL, "%%writefile --append attention.py\nB = 2"], "A = 1\nB = 2\n"),
         (["%%writefile -a attention.py\nA = 1"], "A = 1\n"),
         (["%%writefile attention.py"], ""),
+        (["%%writefile labs/lab2/attention.py\nA = 1", OTHER_LAB], "A = 1\n"),
+        ([CELL, OTHER_LAB], "A = 1\n"),
+        (["%%writefile lab2/attention.py\nA = 1", "%%writefile attention.py\nA = 9"], "A = 1\n"),
+        (["%%writefile src/attention.py\nA = 9", CELL], "A = 1\n"),
     ],
 )
 def test_what_a_cell_writes(tmp_path: Path, cells: list[str], text: str) -> None:
@@ -59,6 +64,7 @@ def test_what_a_cell_writes(tmp_path: Path, cells: list[str], text: str) -> None
         "%writefile attention.py\nA = 1",
         "%%writefile attention.py.bak\nA = 1",
         "%%bash\necho attention.py",
+        OTHER_LAB,
     ],
 )
 def test_a_notebook_without_such_cells_says_what_to_do(tmp_path: Path, cell: str) -> None:
