@@ -115,6 +115,7 @@ _LATER = re.compile(
     r"|(?<![a-z])(?:final|latest|newest|new|fixed|revised|resubmi\w*|attempt|v(?=\d))(?![a-z])",
     re.IGNORECASE,
 )
+_OLDER = re.compile(r"(?<![a-z])(?:old|backup|bak)(?![a-z])|备份|旧", re.IGNORECASE)
 _DEFINED = re.compile(rb"^(?:class|def)[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -268,7 +269,8 @@ class _Layer:
             raise RefusedError("ambiguous", file=file, found=listed(worked))
         found = worked[0]
         text, note = decode(copies[found], file)
-        if later := self._later(file, found, copies[found]):
+        later = [*self._later(file, found, copies[found]), *self._packed_copies(file, found, text)]
+        if later:
             values = {"file": file, "used": shown(found.path), "found": listed(later)}
             notes.append(_note("later_beside", **values))
         if found.name != file:
@@ -309,7 +311,29 @@ class _Layer:
         except RefusedError:
             return None
         common = set(_DEFINED.findall(other)) & set(_DEFINED.findall(data))
-        return other != data if common else None
+        return other.replace(b"\r\n", b"\n") != data.replace(b"\r\n", b"\n") if common else None
+
+    def _packed_copies(self, file: str, taken: FoundPath, text: str) -> list[FoundPath]:
+        """The archives with another copy than ``taken``, unless that lies in the lab's folder.
+
+        Stubs, and archives that are older by their names, do not count.
+        """
+        if (rank(taken, self._lab) or (FolderRank.NONE,))[0] <= FolderRank.ID:
+            return []
+        holding = []
+        for found, layer in self._opened():
+            if isinstance(layer, RefusedError) or not self._may_count(found):
+                continue
+            try:
+                other = layer.take(file, [])
+            except RefusedError:
+                continue
+            if other != text and not is_untouched(other):
+                holding.append(found)
+        return holding
+
+    def _may_count(self, found: FoundPath) -> bool:
+        return self._standing(found) < FolderRank.OTHER and not _OLDER.search(found.name)
 
     def _from_elsewhere(
         self, file: str, notes: list[Message], stubs: Mapping[FoundPath, str], absent: AbsentError
@@ -343,17 +367,20 @@ class _Layer:
 
     def _stub(self, file: str, notes: list[Message], stubs: Mapping[FoundPath, str]) -> str:
         """The stub; what may have been meant instead, but has another name, is told."""
+        if meant := self._meant(file):
+            notes.append(_note("stub_beside", file=file, found=listed(meant)))
+        return next(iter(stubs.values()))
+
+    def _meant(self, file: str) -> list[FoundPath]:
+        """Some files with work in them that have another name but may be meant as ``file``."""
         meant = [
             one
             for one in self._tree.found
-            if one.kind is Kind.FILE and one not in stubs and one.name != file
+            if one.kind is Kind.FILE and one.name != file
             if is_meant(one.name, file) or is_lookalike(one.name, file)
             if (its := rank(one, self._lab)) is not None and its[0] < FolderRank.OTHER
         ]
-        meant = [one for one in meant[:MAX_COPIES] if not self._is_stub(one)]
-        if meant:
-            notes.append(_note("stub_beside", file=file, found=listed(meant)))
-        return next(iter(stubs.values()))
+        return [one for one in meant[:MAX_COPIES] if not self._is_stub(one)]
 
     def _is_stub(self, one: FoundPath) -> bool:
         try:
@@ -363,15 +390,9 @@ class _Layer:
 
     def _from_archives(self, file: str, notes: list[Message]) -> str | None:
         """The file out of the one archive that holds it; None if none does."""
-        if self._layers is None:
-            # An archive has a folder's name and counts as one.
-            names = {found: self._standing(found) for found in self._packed}
-            own = min(names.values(), default=FolderRank.NONE) <= FolderRank.ID
-            packed = [found for found in names if names[found] < FolderRank.OTHER or not own]
-            self._layers = [(found, self._layer(found)) for found in packed]
         holding: list[tuple[FoundPath, str, list[Message]]] = []
         refused: RefusedError | None = None
-        for found, layer in self._layers:
+        for found, layer in self._opened():
             if isinstance(layer, RefusedError):
                 refused = refused or layer
                 continue
@@ -387,11 +408,10 @@ class _Layer:
             if len({text for _, text, _ in chosen}) > 1:
                 where = listed(found for found, _, _ in chosen)
                 raise RefusedError("ambiguous", file=file, found=where)
-            later = [
-                found
-                for found, text, _ in holding
-                if text != chosen[0][1] and _LATER.search(found.name)
-            ]
+            data = chosen[0][1].encode("utf-8", "surrogatepass")
+            later = [one for one in self._meant(file) if self._shares(one, data)]
+            others = [found for found, text, _ in holding if text != chosen[0][1]]
+            later += filter(self._may_count, others)
             if later:
                 values = {"file": file, "used": shown(chosen[0][0].path), "found": listed(later)}
                 notes.append(_note("later_beside", **values))
@@ -400,6 +420,16 @@ class _Layer:
         if refused is not None:
             raise refused
         return None
+
+    def _opened(self) -> list[tuple[FoundPath, _Layer | RefusedError]]:
+        """The archives of the tree, without those of other labs where the lab's own is there."""
+        if self._layers is None:
+            # An archive has a folder's name and counts as one.
+            names = {found: self._standing(found) for found in self._packed}
+            own = min(names.values(), default=FolderRank.NONE) <= FolderRank.ID
+            packed = [found for found in names if names[found] < FolderRank.OTHER or not own]
+            self._layers = [(found, self._layer(found)) for found in packed]
+        return self._layers
 
     def _standing(self, found: FoundPath) -> FolderRank:
         """Return how an archive stands to the lab; a mere number, as of ``2.zip``, says nothing."""

@@ -94,6 +94,18 @@ LAB1 = b"def softmax():\n    return 1\n"
         ({"1/attention.py": BODY, "2/attention.py": NEWER, "3/attention.py": BODY}, "1/, 3/"),
         ({"attention.py": BODY, "2/attention.py": NEWER}, "attention.py"),
         ({"attention.py": BODY, "最终版/attention.py": NEWER}, "最终版/attention.py"),
+        ({"attention.py": BODY, "lab2.zip": zipped({"attention.py": NEWER})}, "lab2.zip"),
+        (
+            {
+                "2021001_张三_lab2.zip": zipped({"attention.py": BODY}),
+                "2021001_张三_attention.py": NEWER,
+            },
+            "2021001_张三_attention.py",
+        ),
+        (
+            {"lab2.zip": zipped({"attention.py": BODY}), "x.zip": zipped({"attention.py": NEWER})},
+            "x.zip",
+        ),
         ({"attention.py": BODY, "attention (1).py": NEWER}, "attention (1).py"),
         ({"lab2/attention.py": BODY, "lab2_final/attention.py": NEWER}, "lab2_final"),
         (
@@ -122,6 +134,11 @@ def test_what_may_be_a_later_version_is_for_a_person(
         {"lab2/attention.py": BODY, "lab1 final/attention.py": NEWER},
         {"my final/attention.py": BODY, "my final/old/attention.py": NEWER},
         {"attention.py": BODY, "final.py": NEWER},
+        {"attention.py": BODY, "old_lab2.zip": zipped({"attention.py": NEWER})},
+        {"attention.py": BODY, "lab1.zip": zipped({"attention.py": NEWER})},
+        {"attention.py": BODY, "lab2.zip": zipped({"attention.py": BODY.replace(b"\n", b"\r\n")})},
+        {"lab2/attention.py": BODY, "lab2.zip": zipped({"attention.py": NEWER})},
+        {"attention.py": BODY, "lab2.zip": zipped({"attention.py": STUB})},
     ],
 )
 def test_a_copy_an_older_one_and_other_labs_are_not(
