@@ -73,6 +73,16 @@ def test_nobody_is_joined_with_somebody_else(tmp_path: Path, names: list[str]) -
         (["张三_2021001_注意力", "张三_2021001_前馈"], [Student("2021001", "张三")]),
         (["2021001_张三_13800138000李四"], [Student("2021001", "张三")]),
         (["12_张三_20261012", "12_张三_20261013"], [Student("12", "张三")]),
+        (["20210512_张三_lab2", "20210513_李四_lab2"],
+         [Student("20210512", "张三"), Student("20210513", "李四")]),
+        (["实验2_20210512_张三", "实验2_20210513_李四"],
+         [Student("20210512", "张三"), Student("20210513", "李四")]),
+        (["计科2101_张三_20210512", "计科2101_李四_20210513"],
+         [Student("20210512", "张三"), Student("20210513", "李四")]),
+        (["2101_张三_20210512", "2101_李四_20210513"],
+         [Student("20210512", "张三"), Student("20210513", "李四")]),
+        (["计科2101_张伟_20210512", "计科2101_张伟_20210516", "计科2101_李四_20210532"],
+         [Student("20210512", "张伟"), Student("20210516", "张伟"), Student("20210532", "李四")]),
     ],
 )  # fmt: skip
 def test_the_number_and_the_name_of_a_student(
@@ -82,6 +92,27 @@ def test_the_number_and_the_name_of_a_student(
         for source in every_way(tmp_path / form, files):
             found = {entry.origin.students[0] for entry in survey(source, LAB).entries}
             assert found == set(students), source
+
+
+DATES: dict[str, tuple[list[str], set[str]]] = {
+    "a group": (["20210512_张三_20210513_李四", "20210514_王五"], {"20210513"}),
+    "of two years": (["20210512_张三_20200513_李四", "20200514_王五"], {"20200513"}),
+    "two groups": (["20210512_张三_20210513_李四", "20210514_王五_20210513_李四"], {"20210513"}),
+    "a date": (["20210512_张三_20261012_注意力", "20210514_王五"], set()),
+    "the first year": (["20260101_张三_20261012_注意力", "20260102_李四_20261012_前馈"], set()),
+    "one word": ([f"2026010{n}_张三_2026101{n}_注意力" for n in range(1, 4)], set()),
+}
+
+
+@pytest.mark.parametrize(("names", "partners"), DATES.values(), ids=DATES)
+def test_a_number_that_reads_as_a_date_is_one_where_the_class_says_so(
+    tmp_path: Path, names: list[str], partners: set[str]
+) -> None:
+    for form, files in (("zips", packed(names)), ("files", loose(names))):
+        for source in every_way(tmp_path / form, files):
+            found = [entry.origin.students for entry in survey(source, LAB).entries]
+            assert {one[0].id for one in found} == {name[:8] for name in names}, source
+            assert {each.id for one in found for each in one[1:]} == partners, source
 
 
 def test_loose_files_behind_a_class_are_of_their_student(tmp_path: Path) -> None:
@@ -114,6 +145,29 @@ def test_parts_of_one_hand_in_are_put_together(tmp_path: Path, files: dict[str, 
         assert [one.origin.students[0].id for one in found.entries] == ["2021001", "2021002"]
         assert found.remarks == () and all(one.notes == () for one in found.entries)
         assert all(read(one, LAB).files == RIGHT for one in found.entries), source
+
+
+FIRST, SECOND = zipped(GOOD), zipped({**GOOD, "mlp.py": b"M = 3\n"})
+DIFFERENT = {
+    "canvas": {"li_1_5_a.zip": FIRST, "li_1_6_b.zip": SECOND, "bo_2_7_a.zip": FIRST},
+    "moodle": under("Li_1_assignsubmission_file", {"a.zip": FIRST, "b.zip": SECOND}),
+    "parts": {f"{WHO}_attention.zip": FIRST, f"{WHO}_mlp.zip": SECOND},
+    "code and a report": {f"{WHO}_代码.zip": FIRST, f"{WHO}_报告.zip": SECOND},
+    "a folder": under(WHO, {"a.zip": FIRST, "b.zip": SECOND}),
+    "a folder of the lab": under(f"{WHO}/lab2", {"a.zip": FIRST, "b.zip": SECOND}),
+}
+
+
+@pytest.mark.parametrize("files", DIFFERENT.values(), ids=DIFFERENT)
+def test_different_copies_in_two_archives_are_for_a_person(
+    tmp_path: Path, files: dict[str, bytes]
+) -> None:
+    for source in every_way(tmp_path, files | {"2021002_李四_lab2.zip": FIRST}):
+        found = {one.origin.students[0].id: read(one, LAB) for one in survey(source, LAB).entries}
+        theirs = found["1" if "1" in found else "2021001"]
+        assert [one.key for one in theirs.problems.values()] == ["intake.ambiguous"], source
+        assert theirs.files == {"attention.py": "A = 1\n"}
+        assert found["2021002"].files == RIGHT
 
 
 APART = {
@@ -160,3 +214,32 @@ def test_a_blackboard_download(tmp_path: Path) -> None:
         assert sorted(kept) == ["al_2021", "li", "zs"]
         assert kept["zs"].origin.submitted_at == "2026-10-13T08:00:00"
         assert read(kept["zs"], LAB).files == read(kept["al_2021"], LAB).files == RIGHT
+
+
+def test_names_of_one_form_tell_the_number(tmp_path: Path) -> None:
+    names = ["2024001_Alice_lab2", "2024002_Bo Li_lab2", "20210512_cy_lab2"]
+    names += ["2024001_Alice_lab2 (1)"]
+    for source in every_way(tmp_path / "form", packed(names)):
+        found = {one.student: one.origin.students[0] for one in survey(source, LAB).entries}
+        assert {who: one.id for who, one in found.items()} == {
+            "2024001_Alice": "2024001",
+            "2024001_Alice-2": "2024001",
+            "2024002_Bo_Li": "2024002",
+            "20210512_cy": "20210512",
+        }, source
+    both = packed(["2024001_张三_lab2", "2024002_Alice_lab2"])
+    ids = [one.origin.students[0].id for one in survey(laid(tmp_path / "b", both), LAB).entries]
+    assert ids == ["2024001", "2024002"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["2024001_Alice_lab2", "Bob"],
+        ["2024001_Alice_lab2", "2024001_Bob_lab2"],
+        ["01_attention_lab2", "02_mlp_lab2"],
+    ],
+)
+def test_names_of_no_one_form_stay_whole(tmp_path: Path, names: list[str]) -> None:
+    entries = survey(laid(tmp_path, packed(names)), LAB).entries
+    assert [one.origin.students[0].id for one in entries] == names
