@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -88,7 +88,7 @@ def folders() -> dict[str, tuple[Qwen3Config, list[Weights]]]:
 def write(folder: Path, config: Qwen3Config, files: list[Weights]) -> None:
     """Write one folder as Hugging Face's ``save_pretrained`` lays it out.
 
-    Beside several files lies one that the index does not name.
+    Beside several files lie two that the index does not name.
     """
     folder.mkdir(parents=True, exist_ok=True)
     dtype = str(next(iter(files[0].values())).dtype).removeprefix("torch.")
@@ -107,6 +107,10 @@ def write(folder: Path, config: Qwen3Config, files: list[Weights]) -> None:
     # The same weights under the names of who trained them, as in some folders of Hugging Face.
     first = {"output.weight": files[0][HEAD]}
     save_file(first, folder / "consolidated.safetensors", {"format": "pt"})
+    # The second half of an older save, of a model with a layer more: other numbers of some names.
+    older = weights_of(replace(config, num_hidden_layers=config.num_hidden_layers + 1), 7)
+    rest = {name: older[name] for name in sorted(older)[len(older) // 2 :]}
+    save_file(rest, folder / "model-00002-of-00002.safetensors", {"format": "pt"})
     total = sum(w.numel() * w.element_size() for weights in files for w in weights.values())
     order = {name: weight_map[name] for name in sorted(weight_map)}
     _json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": order})

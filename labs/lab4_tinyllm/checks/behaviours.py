@@ -36,6 +36,7 @@ from labs.lab4_tinyllm.checks.experiments import (
     WHY,
     attention_with,
     blocked,
+    cached_alike,
     continued,
     deaf_to_eps,
     drawn,
@@ -268,6 +269,15 @@ def behaves_one_shard(student: Student, case: Case) -> bool:
     return some and not all(".layers." in name for name in named)
 
 
+@behaviour("every_file_read", LOAD)
+@cases("load_sharded")
+def behaves_every_file(student: Student, case: Case) -> bool:
+    """The error names what lies beside the files of the index, and no parameter."""
+    beside = ["model.layers.2.", "output.weight"]
+    named = error_names(student, case, [*beside, *case.weights]) or []
+    return bool(named) and set(named) <= set(beside)
+
+
 @behaviour("top_p_before_top_k", SAMPLE)
 @cases("sample_greedy")
 def behaves_top_p_of_all(student: Student, case: Case) -> bool:
@@ -358,20 +368,9 @@ def behaves_cached_under_layer_0(student: Student, case: Case) -> bool:
 @cases("own_attention")
 def behaves_unrotated_keys(student: Student, case: Case) -> bool:
     """Without a cache it is right; keys of the same token are cached alike at every place."""
-    attention, x = attention_of(student, case), case["x"]
-    if not is_right(student, case, lambda: attention(x)):
-        return False
-    batch, tokens, _ = x.shape
-    shape = batch, case.config["num_key_value_heads"], tokens, case.config["head_dim"]
-    cache, same = student.new(CACHE), np.repeat(x.array[:, :1], tokens, axis=1)
-    answers(student, lambda: attention(like(x, same), past=cache))
-    parts = student.call("labs.given.standin.cached", cache, case["layer"])
-    for both in answers(student, lambda: parts):
-        if isinstance(both, (list, tuple)) and len(both) == 2:
-            held = [expect_shape(one, shape, case).array.astype(np.float64) for one in both]
-            alike = [np.allclose(one, one[:, :, :1], rtol=1e-4, atol=1e-5) for one in held]
-            return all(alike) and all(one.any() for one in held)
-    return False
+    attention = attention_of(student, case)
+    right = is_right(student, case, lambda: attention(case["x"]))
+    return right and cached_alike(student, case, attention)
 
 
 @behaviour("attention_mask_from_key_0", PAST)

@@ -190,6 +190,22 @@ def right_with(student: Student, case: Case, **weights: NDArray[Any]) -> bool:
     return is_right(student, case, lambda: attention_with(student, case, **weights)(case["x"]))
 
 
+def cached_alike(student: Student, case: Case, attention: Handle) -> bool:
+    """Whether the same token at all places is cached alike at every place."""
+    x, cache = case["x"], student.new(CACHE)
+    batch, tokens, _ = x.shape
+    shape = batch, case.config["num_key_value_heads"], tokens, case.config["head_dim"]
+    same = np.repeat(x.array[:, :1], tokens, axis=1)
+    answers(student, lambda: attention(like(x, same), past=cache))
+    parts = student.call("labs.given.standin.cached", cache, case["layer"])
+    for both in answers(student, lambda: parts):
+        if isinstance(both, (list, tuple)) and len(both) == 2:
+            held = [expect_shape(one, shape, case).array.astype(np.float64) for one in both]
+            alike = [np.allclose(one, one[:, :, :1], rtol=1e-4, atol=1e-5) for one in held]
+            return all(alike) and all(one.any() for one in held)
+    return False
+
+
 def heads_of(case: Case, name: str) -> NDArray[Any]:
     """The weight of a projection, by heads: ``[heads, head_dim, hidden]``."""
     weight = case.weights[f"{name}.weight"].array

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 
-import torch
-from safetensors.torch import load_file
-
 from autograder.course.labfile import ROOT
 from autograder.course.records import Text
 from autograder.reference.recipes import Draft, Draw, draft, recipe
+from autograder.worker import real_weights
 
 from .sizes import prefixed
 
@@ -17,16 +15,9 @@ FOLDERS = "labs/lab4_tinyllm/checkpoints"
 HEAD = "lm_head.weight"
 
 
-def stored(name: str) -> dict[str, torch.Tensor]:
-    """All tensors of a model's files in a folder, in their stored dtype."""
-    found: dict[str, torch.Tensor] = {}
-    for path in sorted((ROOT / FOLDERS / name).glob("model*.safetensors")):
-        found |= load_file(path)
-    return found
-
-
 def _drafted(name: str, en: str, zh: str) -> Draft:
-    weights = {key: weight.float() for key, weight in stored(name).items()}
+    found = real_weights.read(ROOT / FOLDERS / name, "")
+    weights = {key: weight.float() for key, weight in found.items()}
     config = json.loads((ROOT / FOLDERS / name / "config.json").read_text(encoding="utf-8"))
     if config["tie_word_embeddings"]:
         weights.pop(HEAD, None)
@@ -47,7 +38,7 @@ def load_repeated(draw: Draw) -> Draft:
 
 @recipe(hidden=0)
 def load_sharded(draw: Draw) -> Draft:
-    """Beside them lies a file that the index does not name, as in many a real folder."""
+    """Beside them lie two files that the index does not name, as in many a real folder."""
     return _drafted("sharded", "three files and an index", "三个文件与一个索引")
 
 
