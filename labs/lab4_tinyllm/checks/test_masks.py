@@ -47,7 +47,7 @@ def _mask(student: Student, case: Case, dtype: str = "float32") -> Result:
         Padding on the right is hidden, too.
         右侧的填充同样被屏蔽。
 
-    test_mask_cached: masks_cached
+    test_mask_cached: masks_cached masks_cached_right
         Fewer queries than keys: the queries are the last ones.
         查询少于键：查询是最后几个 token。
     """)

@@ -57,3 +57,11 @@ def masks_cached(draw: Draw) -> Draft:
     batch, keys, queries = draw.pick(SIZES)
     keep = left_padded(draw, batch, keys)
     return _drafted(keep, queries, "after a cache: ", "缓存之后：")
+
+
+@recipe()
+def masks_cached_right(draw: Draw) -> Draft:
+    """The same with padding on the right: some of the queries are padding themselves."""
+    batch, keys, queries = draw.pick(SIZES)
+    keep = left_padded(draw, batch, keys).flip(-1)
+    return _drafted(keep, queries, "after a cache, padded on the right: ", "缓存之后，右侧填充：")
