@@ -22,7 +22,7 @@ from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Result, Student
 from autograder.wire.messages import Tensor
-from labs.lab1_foundations.checks.calls import made
+from labs.lab1_foundations.checks.calls import THREE_ROUNDINGS, made, widened
 from labs.lab1_foundations.checks.token_calls import tokenizer
 
 ATTENTION, MULTI_HEAD = "lab1.attention", "lab1.multi_head"
@@ -56,6 +56,23 @@ def behaves_magnitude_subtracted(student: Student, case: Case) -> bool:
 
     low = shares(-1e4)
     return near(shares(1e4), [[0.26894, 0.73106]]) and low is not None and bool(np.isnan(low).all())
+
+
+@behaviour("softmax_not_widened", "lab1.softmax")
+@cases("softmax_ahead_bfloat16")
+def behaves_narrow_softmax(student: Student, case: Case) -> bool:
+    """Small weights are right in float32, and off by more than rounding in bfloat16."""
+    want, small = case["y"].array, case["small"].array
+
+    def off(x: Tensor) -> float:
+        """By how much the worst of them is off, relative; 1 where there is no answer."""
+        found = answers(student, lambda: student.call("attention.softmax", x, -1))
+        if not found or not isinstance(found[0], Tensor) or found[0].shape != want.shape:
+            return 1.0
+        return float(np.abs(found[0].array[small] / want[small] - 1).max())
+
+    narrow = off(case["x"])
+    return off(widened(case["x"])) < 1e-3 and THREE_ROUNDINGS["bfloat16"] < narrow < 0.06
 
 
 @behaviour("mask_required", ATTENTION)

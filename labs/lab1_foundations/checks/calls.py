@@ -28,6 +28,9 @@ AGAIN = Text("nothing may be left over from the first call.", "第一次调用�
 # At 10,000 float32 knows three digits after the point: x - logsumexp(x) is right, and that coarse.
 COARSE = Limit(2e-3, 2e-2)
 
+# As much as three roundings, of half a step each, may take from a number; relative, by dtype.
+THREE_ROUNDINGS = {"float16": 1.5 * 2**-10, "bfloat16": 1.5 * 2**-7}
+
 
 def made(
     student: Student,
@@ -59,20 +62,22 @@ def changed_at(tensor: Tensor, part: tuple[object, ...], factor: float = -1.5) -
     return Tensor.of(array)
 
 
-def expect_kept(student: Student, case: Case, path: str, *more: int) -> None:
+def expect_kept(student: Student, case: Case, path: str, *more: int) -> list[Tensor]:
     """Calls with ``x`` (and ``more``), as it is and in float32, keep its dtype and its values.
 
-    ``path`` names a function or, where the case has weights, a class.
+    ``path`` names a function or, where the case has weights, a class. Both answers come back.
     """
     calls = []
+    found = []
     for x in (case["x"], widened(case["x"])):
         wide = x.dtype == "float32"
         target = made(student, path, case, wide=wide) if case.weights else path
         calls.append((x, student.call(target, x, *more, echo=True)))
     for x, result in calls:
         value, args, _ = expect_items(result, 3, case)
-        expect_dtype(value, x.dtype, case)
+        found.append(expect_dtype(value, x.dtype, case))
         expect_unchanged(args[0], x, case, INPUT)
+    return found
 
 
 def expect_alike(narrow: Result, wide: Result, case: Case, what: Text = OUTPUT) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from autograder.checks.contracts import checks
-from autograder.checks.expect import cases, expect_close, expect_dtype, expect_shape
+from autograder.checks.expect import cases, expect_close, expect_dtype, expect_same, expect_shape
 from autograder.course.records import Text
 from autograder.reference.cases import Case
 from autograder.sandbox.student import Student
-from labs.lab1_foundations.checks.calls import COARSE, expect_kept, expect_sees
+from labs.lab1_foundations.checks.calls import COARSE, THREE_ROUNDINGS, expect_kept, expect_sees
 
 MASK = Text("the mask", "掩码")
 
@@ -61,13 +61,27 @@ def test_softmax_large(student: Student, case: Case) -> None:
     expect_close(result, case["y"], case, limit=COARSE)
 
 
-@cases("softmax_bfloat16", "softmax_float16", "softmax_blocked")
+@cases(
+    "softmax_bfloat16",
+    "softmax_float16",
+    "softmax_blocked",
+    "softmax_ahead_bfloat16",
+    "softmax_ahead_float16",
+)
 def test_softmax_dtype(student: Student, case: Case) -> None:
-    """It keeps the dtype and leaves its input alone.
+    """It keeps the dtype, computes in float32 and leaves its input alone.
 
-    保持数据类型，且不修改输入。
+    保持数据类型，用 float32 计算，且不修改输入。
     """
-    expect_kept(student, case, "attention.softmax", -1)
+    narrow, wide = expect_kept(student, case, "attention.softmax", -1)
+    if "small" in case.tensors:
+        dtype, part = case["dtype"], (case["small"].array,)
+        why = Text(
+            f"in {dtype} they are those of float32, rounded once, at the end.",
+            f"{dtype} 下的权重应等于 float32 的权重，只在最后舍入一次。",
+        )
+        what = Text("the small weights", "较小的权重")
+        expect_same(narrow, wide, case, why, what, part=part, limit=THREE_ROUNDINGS[dtype])
 
 
 @cases("mask_square")

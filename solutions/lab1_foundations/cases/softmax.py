@@ -87,6 +87,37 @@ def softmax_float16(draw: Draw) -> Draft:
     return _narrow(draw, torch.float16)
 
 
+def _ahead(draw: Draw, dtype: torch.dtype) -> Draft:
+    """One logit of a row above 4, all others below -4, and no difference that the dtype holds.
+
+    From 4 to 8 a narrow dtype holds every multiple of a step, from 8 to 16 every second one. So
+    an even number of steps and an odd one differ by what lies halfway between two of its numbers:
+    rounded, a weight is off by 4 eps of the dtype. No weight is below the normal numbers of
+    float16, even if all rows share one sum.
+    """
+    rows, columns = draw.pick(((3, 5), (2, 7), (3, 6), (2, 4)))
+    step = 4 * torch.finfo(dtype).eps
+    count = 0.125 / step  # up to 4.25 there are twice as many steps
+    x = -4 - step * (2 * draw.uniform(rows, columns, low=0, high=count).floor() + 1)
+    top = 4 + step * (2 * draw.uniform(rows, low=0, high=count).floor() + 2)
+    x[torch.arange(rows), draw.permutation(columns)[:rows]] = top
+    name = str(dtype).removeprefix("torch.")
+    made = _drafted(
+        x.to(dtype), f"{name}, one logit far ahead: ", f"{name}，一个 logit 遥遥领先："
+    )
+    return draft(made.about, dict(made.tensors) | {"small": x < 0}, dtype=name)
+
+
+@recipe()
+def softmax_ahead_bfloat16(draw: Draw) -> Draft:
+    return _ahead(draw, torch.bfloat16)
+
+
+@recipe()
+def softmax_ahead_float16(draw: Draw) -> Draft:
+    return _ahead(draw, torch.float16)
+
+
 def _mask(q_len: int, kv_len: int) -> Draft:
     queries = "1 query" if q_len == 1 else f"{q_len} queries"
     about = Text(

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
-    top = x.max(dim, keepdim=True).values
-    powers = torch.exp(x - top)
-    return powers / powers.sum(dim, keepdim=True)
+    wide = x.float()
+    powers = torch.exp(wide - wide.max(dim, keepdim=True).values)
+    return (powers / powers.sum(dim, keepdim=True)).to(x.dtype)
 
 
 def causal_mask(q_len: int, kv_len: int) -> Tensor:
