@@ -122,15 +122,47 @@ def attention_hidden(draw: Draw) -> Draft:
     return drafted(about, *call(draw, s), holes(draw, s.q_len, s.kv_len))
 
 
-@recipe()
-def attention_removed(draw: Draw) -> Draft:
+def _remaining(draw: Draw, s: Sizes) -> torch.Tensor:
+    """The places of the keys that stay: all but two or three."""
+    return draw.permutation(s.kv_len)[: s.kv_len - draw.integer(2, 3)].sort().values
+
+
+def _removed(
+    about: Text,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    seen: torch.Tensor,
+    **values: Any,
+) -> Draft:
     """The same keys hidden from every query, and the call without those keys."""
-    s: Sizes = draw.pick(SIZES)
-    q, k, v = call(draw, s)
-    seen = draw.permutation(s.kv_len)[: s.kv_len - draw.integer(2, 3)].sort().values
-    mask = torch.zeros(s.q_len, s.kv_len, dtype=torch.bool)
+    mask = torch.zeros(q.shape[-2], k.shape[-2], dtype=torch.bool)
     mask[:, seen] = True
     tensors = {"q": q, "k": k, "v": v, "mask": mask, "y": oracle.sdpa(q, k, v, mask)}
     tensors |= {"k_left": k[..., seen, :].contiguous(), "v_left": v[..., seen, :].contiguous()}
     tensors["mask_one"] = mask[:1].clone()
-    return draft(s.about("some keys hidden from all: ", "部分键对所有查询隐藏："), tensors)
+    return draft(about, tensors, **values)
+
+
+@recipe()
+def attention_removed(draw: Draw) -> Draft:
+    s: Sizes = draw.pick(SIZES)
+    q, k, v = call(draw, s)
+    about = s.about("some keys hidden from all: ", "部分键对所有查询隐藏：")
+    return _removed(about, q, k, v, _remaining(draw, s))
+
+
+@recipe()
+def attention_removed_far(draw: Draw) -> Draft:
+    """Scores near -10,000 beside hidden ones near +10,000; whole numbers: nothing is rounded."""
+    q_len, kv_len, d_v = draw.pick(((5, 7, 6), (4, 9, 3), (6, 8, 5)))
+    s = Sizes((2, 3), q_len, kv_len, 16, d_v)
+    q, k, v = call(draw, s)
+    q, k, seen = q.round(), k.round(), _remaining(draw, s)
+    q[..., 0], k[..., 0] = 100, 400  # 100 * 400 / sqrt(16) is 10,000
+    k[..., seen, 0] = -400
+    about = s.about(
+        "scores of -10,000, those of keys hidden from all +10,000: ",
+        "分数约为 -10,000，对所有查询隐藏的键约为 +10,000：",
+    )
+    return _removed(about, q, k, v, seen, far=True)
