@@ -102,9 +102,7 @@ def _ahead(draw: Draw, dtype: torch.dtype) -> Draft:
     top = 4 + step * (2 * draw.uniform(rows, low=0, high=count).floor() + 2)
     x[torch.arange(rows), draw.permutation(columns)[:rows]] = top
     name = str(dtype).removeprefix("torch.")
-    made = _drafted(
-        x.to(dtype), f"{name}, one logit far ahead: ", f"{name}，一个 logit 遥遥领先："
-    )
+    made = _drafted(x.to(dtype), f"{name}, one logit far ahead: ", f"{name}，一个 logit 遥遥领先：")
     return draft(made.about, dict(made.tensors) | {"small": x < 0}, dtype=name)
 
 
