@@ -45,6 +45,16 @@ def test_the_class_of_the_guide_is_that_of_lab_2() -> None:
     assert CATALOGUE.classes[shown[0][1]].name.en == shown[1][1]
 
 
+def test_what_the_guide_imports_is_there() -> None:
+    (imports,) = re.findall(r"```python\n(from autograder\..*?)```", GUIDE, flags=re.DOTALL)
+    names: dict[str, object] = {}
+    exec(imports, names)
+    used = {
+        *re.findall(r"\b(?:draft|recipe|Limit|Dtype|GivenConfig|reject|checks|confirms)\b", GUIDE)
+    }
+    assert used <= names.keys()
+
+
 def test_the_way_of_a_hand_in_names_what_is_there_and_is_short() -> None:
     way = GUIDE.split("## The way of a hand-in\n")[1].split("\n## ")[0]
     steps = re.findall(r"`(\w+/\w+\.py)`: `(\w+)`", way)
