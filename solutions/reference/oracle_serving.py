@@ -18,12 +18,17 @@ Reply = Callable[[Request, list[int]], tuple[int, bool]]  # the next token, and 
 
 @dataclass
 class Step:
-    """One step: works ``(id, start, tokens, blocks, sample)``, and who is at the end."""
+    """One step: works ``(id, start, tokens, blocks, sample)``, and who is at the end.
+
+    A block that was found is -1 here; ``available`` are those that nobody owns once it is decided
+    what is computed, and before anybody is at the end.
+    """
 
     now: int
     works: list[tuple[int, int, list[int], list[int], bool]] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
     preempted: list[int] = field(default_factory=list)
+    available: int = 0
 
 
 def schedule(
@@ -38,7 +43,8 @@ def schedule(
 ) -> list[Step]:
     """All steps up to the last text's end; ``found`` are tokens that a cache holds, by request.
 
-    What it does not list is computed whole; where it lists any, nobody may have to go back.
+    What it does not list is computed whole; where it lists any, nobody may have to go back, and
+    the blocks that hold them are none of ``num_blocks``.
     """
     age = {r.id: (r.arrival, place) for place, r in enumerate(requests)}
     by_id = {r.id: r for r in requests}
@@ -78,16 +84,18 @@ def schedule(
                 work(number, count)
             left -= count
         for number in sorted(line, key=age.__getitem__):
-            wanted = -(-len(text[number]) // block_size)
+            held = (found or {}).get(number, 0)
+            wanted = -(-len(text[number]) // block_size) - held // block_size
             full = left == 0 or len(done) == max_running or wanted > len(free)
             if this.preempted or full or by_id[number].arrival > this.now:
                 break
-            table[number] = [free.pop() for _ in range(wanted)]
-            done[number] = (found or {}).get(number, 0)
+            table[number] = [-1] * (held // block_size) + [free.pop() for _ in range(wanted)]
+            done[number] = held
             line.discard(number)
             count = min(left, len(text[number]) - done[number])
             work(number, count)
             left -= count
+        this.available = len(free)
         for number, _, tokens, _, last in this.works:
             done[number] += len(tokens)
             if not last:
@@ -100,7 +108,7 @@ def schedule(
             ):
                 this.finished.append(number)
                 del done[number]
-                free.extend(table.pop(number))
+                free.extend(block for block in table.pop(number) if block >= 0)
         steps.append(this)
     return steps
 

@@ -44,6 +44,9 @@ def test_a_schedule_keeps_to_its_limits_and_serves_all(seed: int) -> None:
         assert len(running) <= SIZES["max_running"]
         tables = [block for *_, blocks, _ in step.works for block in blocks]
         assert len(tables) == len({*tables}) <= SIZES["num_blocks"]
+        left = SIZES["num_blocks"] - len(tables)
+        idle = len(running) > len(step.works)  # who runs and computes nothing owns blocks, too
+        assert step.available < left if idle else step.available == left
         sampled.update(number for number, *_, last in step.works if last)
         running -= {*step.finished}
     assert sampled == {request.id: request.max_new_tokens for request in requests}

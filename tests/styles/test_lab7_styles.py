@@ -262,15 +262,18 @@ def test_schedules_are_those_of_the_oracle(folder: Path, seed: int) -> None:
         return token_of(request.id, len(tokens)), made == stops[request.id]
 
     sizes = {"num_blocks": blocks, "block_size": size, "budget": budget, "max_running": most}
+    steps = schedule(requests, reply, **sizes)
     want = [
         (step.now, number, start, len(tokens), last)
-        for step in schedule(requests, reply, **sizes)
+        for step in steps
         for number, start, tokens, _, last in step.works
     ]
     cache = PlainCache(blocks, size)
     found = drive(student(folder).engine.Scheduler(cache, budget, most), cache, rows)
     works = found["works"].tolist()
     assert sorted((s, i, a, n, bool(e)) for s, i, a, n, _, e, _ in works) == sorted(want)
+    left = {step.now: step.available for step in steps if step.works}
+    assert {step: available for step, *_, available in works} == left
     assert found["available"] == blocks
 
 

@@ -175,25 +175,47 @@ def _words(works: list[Planned], why: Text = EMPTY) -> Text:
     return Text(f"{listed.en}{why.en}", f"{listed.zh}{why.zh}")
 
 
-def expect_trace(run: Run) -> None:
-    """In every step the same tokens of the same requests as the reference."""
-    case = run.case
+def _plans(run: Run) -> Iterator[tuple[int, list[Planned], list[Planned]]]:
+    """Every step, what should be computed in it, and what is."""
     want: dict[int, list[Planned]] = {}
-    rows = expect_tensor(case["works"], case).array.tolist()
-    for step, i, start, count, _ in rows:
+    for step, i, start, count, _ in expect_tensor(run.case["works"], run.case).array.tolist():
         want.setdefault(step, []).append((i, start, count))
     got = {
         step: [(work.request, work.start, len(work.tokens)) for work in works]
         for step, works in run.by_step().items()
     }
     for step in range(max(*want, *got, 0) + 1):
-        right, here = want.get(step, []), got.get(step, [])
-        if sorted(right) != sorted(here):
+        yield step, sorted(want.get(step, [])), sorted(got.get(step, []))
+
+
+def expect_trace(run: Run) -> None:
+    """In every step the same tokens of the same requests as the reference."""
+    rows = expect_tensor(run.case["works"], run.case).array.tolist()
+    for step, right, here in _plans(run):
+        if right != here:
             what = Text(
                 f"what is computed in step {step} (request: positions)",
                 f"第 {step} 步计算的内容（请求：位置）",
             )
-            refuse(_words(here, _reason(run, rows, step, here)), _words(right), case, what)
+            refuse(_words(here, _reason(run, rows, step, here)), _words(right), run.case, what)
+
+
+def expect_available(run: Run) -> None:
+    """After every step as many blocks as in the reference, until something else is computed."""
+    found, want = {work.step: work.available for work in run.works}, dict(run.case["left"])
+    for step, right, here in _plans(run):
+        if right != here:
+            return  # other requests own other blocks: who computes what is a question of its own
+        if here and found[step] != want[step]:
+            what = Text(
+                f"blocks that are available after step {step}, before update,",
+                f"第 {step} 步之后、update 之前可用的块数",
+            )
+            words = Text(
+                f"{want[step]} (those that run own the blocks of their texts so far, and no more)",
+                f"{want[step]}（运行中的请求各拥有其现有文本所需的块，此外没有）",
+            )
+            refuse(found[step], words, run.case, what)
 
 
 def _reason(run: Run, rows: list[list[int]], step: int, here: list[Planned]) -> Text:

@@ -14,6 +14,7 @@ from labs.lab7_engine.checks.serving import (
     Work,
     driven,
     expect_all_back,
+    expect_available,
     expect_ends,
     expect_legal,
     expect_samples,
@@ -73,14 +74,15 @@ def _expect_steps(student: Student, case: Case) -> None:
 
 @cases("schedule_tables", "schedule_crowd")
 def test_scheduler_tables(student: Student, case: Case) -> None:
-    """Block tables lead to what was written for a text; all requests end, all blocks come back.
+    """Block tables lead to what was written; available is right after every step and at the end.
 
-    块表指向为该文本写入的内容；所有请求都能完成，所有块都归还。
+    块表指向写入的内容；每一步之后与结束时，available 都正确。
     """
     run = driven(student, case)
     expect_legal(run)
     expect_samples(run)
     expect_all_back(run)
+    expect_available(run)
 
 
 @cases("schedule_fills")
@@ -119,15 +121,16 @@ def test_scheduler_fills(student: Student, case: Case) -> None:
 
 @cases("schedule_known")
 def test_scheduler_reuses(student: Student, case: Case) -> None:
-    """What the cache finds of a text is not computed, and leaves the budget to those behind.
+    """What the cache finds is not computed, takes no new blocks, and leaves others the budget.
 
-    缓存中找到的部分不再计算，也不占用后面请求的预算；其余部分都计算。
+    缓存中找到的部分不再计算，不占用新的块，也不占用后面请求的预算；其余部分都计算。
     """
     found = {int(i): int(count) for i, count in case["found"]}
     run = driven(student, case, plain_cache(student, case, case["known"]))
     expect_legal(run, found)
     _expect_starts(run, found)
     expect_trace(run)
+    expect_available(run)
 
 
 def _expect_starts(run: Run, found: dict[int, int]) -> None:

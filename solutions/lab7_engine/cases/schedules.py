@@ -55,10 +55,11 @@ def _drafted(
         return token_of(request.id, len(text)), made == stops[request.id]
 
     requests = [Request(i, tuple(p), new, arrival) for i, p, new, arrival, _ in rows]
+    held = sum(len(text) // size for text in values.get("known", ()))
     steps = schedule(
         requests,
         reply,
-        num_blocks=num_blocks,
+        num_blocks=num_blocks - held,
         block_size=size,
         budget=budget,
         max_running=most,
@@ -81,6 +82,7 @@ def _drafted(
         sizes=[num_blocks, size, budget, most],
         requests=rows,
         ends=[[step.now, number] for step in steps for number in step.finished],
+        left=[[step.now, step.available] for step in steps if step.works],
         preempted=sum(len(step.preempted) for step in steps),
         **values,
     )
