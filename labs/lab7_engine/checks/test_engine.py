@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TypedDict
 
 from autograder.checks.contracts import checks
@@ -25,6 +26,39 @@ def _parts(student: Student, case: Case, scheduler: Handle | None = None) -> tup
 
 def _listened(student: Student, case: Case, engine: Handle, model: Handle, *given: Named) -> Result:
     return student.call(f"{GIVEN}.heard", engine, model, Literal(case["requests"]), *given)
+
+
+_LATER = 100  # what ids of a second call have more: no two requests have the same
+
+
+def _again(case: Case) -> Case:
+    """The same requests under other ids, for a second call of the same engine.
+
+    What stands written begins after a pause that is longer than the first call.
+    """
+    pause = case["script"][-1][0] + 3
+    script = [
+        [now + pause, [[_LATER + i, *work] for i, *work in works], [_LATER + i for i in ends]]
+        for now, works, ends in case["script"]
+    ]
+    values = {
+        "requests": [[_LATER + i, *row] for i, *row in case["requests"]],
+        "script": script,
+        "texts": {str(_LATER + int(i)): text for i, text in case["texts"].items()},
+        "told": [[[_LATER + i, *token] for i, *token in rows] for rows in case["told"]],
+    }
+    about = Text(
+        f"{case.about.en}; a second call of the engine, under other ids",
+        f"{case.about.zh}；对同一引擎的第二次调用，id 不同",
+    )
+    return replace(case, about=about, values={**case.values, **values})
+
+
+def _asked_again(student: Student, case: Case, scheduler: Handle) -> Case:
+    """The case of a second call, which the scripted scheduler begins anew with."""
+    again = _again(case)
+    student.call(scheduler, Literal(again["script"]), method="__init__")
+    return again
 
 
 class _Heard(TypedDict):
@@ -181,14 +215,31 @@ def test_engine_runs(student: Student, case: Case) -> None:
 
 @cases("engine_generates")
 def test_engine_generates(student: Student, case: Case) -> None:
-    """generate gives the whole text of every request by its id, also one that is empty.
+    """generate gives every request's whole text by its id, an empty one too, and no other text.
 
-    generate 按 id 给出每个请求的完整文本，空的也要给出。
+    generate 按 id 给出每个请求的完整文本，空的也要给出，且不给出其他文本。
     """
-    engine, *_ = _parts(student, case)
+    engine, _, scheduler = _parts(student, case)
+    _expect_texts(_generated(student, case, engine), case)
+    again = _asked_again(student, case, scheduler)
+    _expect_own_texts(_generated(student, again, engine), again)
+
+
+def _generated(student: Student, case: Case, engine: Handle) -> dict[str, str]:
+    """The texts that ``generate`` gives, by id."""
     result = student.call(f"{GIVEN}.texts", engine, Literal(case["requests"]))
     want = Text("a text for every request", "每个请求各有一段文本")
-    _expect_texts(expect_form(result, dict[str, str], want, case), case)
+    return expect_form(result, dict[str, str], want, case)
+
+
+def _expect_own_texts(got: dict[str, str], case: Case) -> None:
+    """Right texts, and none of an earlier call."""
+    _expect_texts(got, case)
+    if got.keys() != case["texts"].keys():
+        given, asked = (", ".join(sorted(ids)) for ids in (got, case["texts"]))
+        what = Text("the ids that generate gives a text for", "generate 给出文本的 id")
+        want = Text(f"{asked}, the requests of this call", f"{asked}，即这次调用的请求")
+        refuse(given, want, case, what)
 
 
 @checks("""
@@ -217,13 +268,21 @@ def _expect_pieces(student: Student, case: Case) -> None:
 
 @cases("engine_told", "engine_late")
 def test_engine_told(student: Student, case: Case) -> None:
-    """The scheduler hears of requests, steps, tokens and stops; steps without work compute nothing.
+    """Each call tells the scheduler of requests, steps, tokens, stops; idle steps compute nothing.
 
-    调度器得知每个请求、每一步、采样得到的 token 与停止的请求；没有工作的步不计算。
+    每次调用都告诉调度器每个请求、每一步、采样得到的 token 与停止的请求；没有工作的步不计算。
     """
     engine, model, scheduler = _parts(student, case)
     _listened(student, case, engine, model, Named("builtins.iter"))
-    found = _told(student, case, scheduler, model)
+    _expect_told(_told(student, case, scheduler, model), case)
+    again = _asked_again(student, case, scheduler)
+    _listened(student, again, engine, model, Named("builtins.iter"))
+    found = _told(student, again, scheduler, model)
+    found["calls"] = found["calls"][len(case["tokens"]) :]  # the model goes on with its list
+    _expect_told(found, again)
+
+
+def _expect_told(found: _Told, case: Case) -> None:
     asked = [row[0] for row in case["requests"]]
     steps = list(range(case["script"][-1][0] + 1))
     for got, right, what in (
@@ -258,6 +317,6 @@ def test_engine_whole(student: Student, case: Case) -> None:
     """
     scheduler = scheduler_of(student, case, own_cache(student, case))
     engine, *_ = _parts(student, case, scheduler)
-    result = student.call(f"{GIVEN}.texts", engine, Literal(case["requests"]))
-    want = Text("a text for every request", "每个请求各有一段文本")
-    _expect_texts(expect_form(result, dict[str, str], want, case), case)
+    _expect_texts(_generated(student, case, engine), case)
+    again = _again(case)
+    _expect_own_texts(_generated(student, again, engine), again)
