@@ -22,7 +22,6 @@ from autograder.intake.names import (
     GROUPS,
     by_pattern,
     iso,
-    kind,
     parse,
     readable,
     shown,
@@ -185,15 +184,12 @@ def _listed(names: Sequence[str]) -> dict[str, object]:
 
 def _is_all_of(name: str, known: Collection[str]) -> bool:
     """Return whether a name tells of a person, by number and name, of whom nothing else is here."""
-    told = parse(name.rsplit(".", 1)[0], dates=False)
-    if told is None or told.group[0] != "chinese":
+    told = parse(name.rsplit(".", 1)[0])
+    if told is None or told.group[0] != "chinese" or iso(told.student.id):
         return False
-    # `名单2024.xlsx` is nobody's, nor is a date unless it is like the numbers of the class.
-    number = told.student.id
-    if iso(number) and kind(number) not in map(kind, known):
-        return False
-    digits = sum(map(str.isdigit, number))
-    return number not in known and digits > CLASS_DIGITS
+    # `名单2024.xlsx` is nobody's.
+    digits = sum(map(str.isdigit, told.student.id))
+    return told.student.id not in known and digits > CLASS_DIGITS
 
 
 def _of_two_names(hand_ins: Sequence[HandInPlace]) -> list[str]:

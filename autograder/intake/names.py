@@ -237,14 +237,14 @@ _BLACKBOARD = re.compile(
     re.DOTALL,
 )
 _ATTEMPT = re.compile(r"attempt_\d{4}(?:-\d\d){5}")
-NUMBER = r"(?:[A-Za-z]{1,4}\d{4,20}|\d{2,20})[A-Za-z]?"
+_NUMBER = r"(?:[A-Za-z]{1,4}\d{4,20}|\d{2,20})[A-Za-z]?"
 _HAN = r"\u3400-\u9fff\U00020000-\U0003ffff"  # rare characters of names lie beyond the first plane
 # Words that begin names of folders, and are nobody's name.
 _PERSON = rf"(?!实验|作业|课程|报告|提交|大作业|第)[{_HAN}][{_HAN}·•]{{1,11}}"
 _BETWEEN = r"[ _\-+.＿－—]*"
 _CHINESE = re.compile(
-    rf"(?:(?P<id>{NUMBER}){_BETWEEN}(?P<name>{_PERSON})"
-    rf"|(?P<name2>{_PERSON}){_BETWEEN}(?P<id2>{NUMBER}))"
+    rf"(?:(?P<id>{_NUMBER}){_BETWEEN}(?P<name>{_PERSON})"
+    rf"|(?P<name2>{_PERSON}){_BETWEEN}(?P<id2>{_NUMBER}))"
     r"(?:[ _\-+＿－—(（]+(?P<file>.*))?",
     re.DOTALL,
 )
@@ -290,16 +290,12 @@ class Download:
     rest: str = ""
 
 
-def parse(name: str, *, dates: bool = True) -> Download | None:
-    """Return what ``name`` tells by the rules of the course systems above, or None.
-
-    With ``dates``, a number behind others, or behind the lab, that reads as a date is nobody's.
-    """
+def parse(name: str) -> Download | None:
+    """Return what ``name`` tells by the rules of the course systems above, or None."""
     if len(name) > MAX_NAME_CHARACTERS:
         return None
-    systems = (_canvas, _moodle, _nbgrader, _blackboard)
-    told = next((told for system in systems if (told := system(name)) is not None), None)
-    return told or _chinese(name, dates) or _titled(name, dates)
+    ways = (_canvas, _moodle, _nbgrader, _blackboard, _chinese, _titled)
+    return next((told for way in ways if (told := way(name)) is not None), None)
 
 
 def by_pattern(pattern: re.Pattern[str], name: str) -> Download | None:
@@ -319,11 +315,6 @@ def by_pattern(pattern: re.Pattern[str], name: str) -> Download | None:
         submitted_at=iso(stamp),
         attempt=int(attempt) if attempt.isdecimal() else 0,
     )
-
-
-def kind(number: str) -> tuple[int, str]:
-    """Equal for numbers of one kind: as long as each other, and of one year, if they name one."""
-    return len(number), number[:4]
 
 
 def _canvas(name: str) -> Download | None:
@@ -388,7 +379,7 @@ def _blackboard(name: str) -> Download | None:
     )
 
 
-def _chinese(name: str, dates: bool) -> Download | None:
+def _chinese(name: str) -> Download | None:
     first = _CHINESE.fullmatch(name)
     if first is None:
         return None
@@ -396,15 +387,15 @@ def _chinese(name: str, dates: bool) -> Download | None:
     def digits(match: re.Match[str]) -> int:
         return sum(map(str.isdigit, match["id"] or match["id2"]))
 
-    told = _numbered(first, dates)
+    told = _numbered(first)
     if digits(first) > CLASS_DIGITS:
         return told
     behind = [
         match for at in _WORD.finditer(name) if (match := _CHINESE.fullmatch(name, at.start()))
     ]
     best = max(behind, key=digits)  # the first of equals, as `first` is
-    if digits(best) > digits(first) and not (dates and iso(best["id"] or best["id2"])):
-        return _numbered(best, dates)
+    if digits(best) > digits(first) and not iso(best["id"] or best["id2"]):
+        return _numbered(best)
     end = first.end("id2")
     starts = (at.start() for at in _WORD.finditer(name, end)) if first["id2"] else iter(())
     match = next((match for at in starts if (match := _NAMED.match(name, at))), None)
@@ -417,24 +408,21 @@ def _chinese(name: str, dates: bool) -> Download | None:
     return replace(told, instead=Download(person, ("chinese", person, who), student, file))
 
 
-def _titled(name: str, dates: bool) -> Download | None:
+def _titled(name: str) -> Download | None:
     """Without the lab: only a number of many digits, which is no date, is surely a student's."""
     rest = _LAB.sub("", name, count=1).strip(" _-+.＿－—")
-    told = _chinese(rest, dates) if rest != name else None
+    told = _chinese(rest) if rest != name else None
     number = told.student.id if told else ""
-    known = sum(map(str.isdigit, number)) > CLASS_DIGITS and not (dates and iso(number))
-    return told if known else None
+    return told if sum(map(str.isdigit, number)) > CLASS_DIGITS and not iso(number) else None
 
 
-def _numbered(match: re.Match[str], dates: bool) -> Download:
+def _numbered(match: re.Match[str]) -> Download:
     first, file = _person(match), match["file"] or ""
     people = [first]
     while more := _CHINESE.fullmatch(file):
         other = _person(more)
         # Another number of the same length, and no date, is another student's.
-        if len(other.id) != len(first.id) or len(other.id) <= CLASS_DIGITS:
-            break
-        if dates and iso(other.id):
+        if len(other.id) != len(first.id) or len(other.id) <= CLASS_DIGITS or iso(other.id):
             break
         file = more["file"] or ""
         people += [other] if all(other.id != one.id for one in people) else []

@@ -29,16 +29,16 @@ def sources(text: str, name: str, lab: str) -> dict[str, str]:
     """The files that running the notebook's cells from top to bottom would write, by name.
 
     A later cell of the same file replaces an earlier one; ``-a`` adds to it. What goes into the
-    folder of another lab is left out; what goes into that of ``lab`` comes before all else.
+    folder of another lab is left out.
 
     Raises:
         RefusedError: no notebook, or a file grows over the cap of a source file.
     """
-    files: dict[tuple[FolderRank, str], list[str]] = {}
+    files: dict[str, list[str]] = {}
     # Loading nbformat takes a second, which most notebooks are not worth.
     if "%%" not in text and '"cells"' in text:
         return {}
-    sizes: Counter[tuple[FolderRank, str]] = Counter()
+    sizes: Counter[str] = Counter()
     for cell in _cells(text, name):
         first, _, body = cell.lstrip("\n").partition("\n")
         if (written := _written(first)) is None:
@@ -46,18 +46,16 @@ def sources(text: str, name: str, lab: str) -> dict[str, str]:
         path, append = written
         *folders, file = path.replace("\\", "/").split("/")
         ranks = (standing(folder, lab) for folder in reversed(folders))
-        key = next((its for its in ranks if its is not FolderRank.NONE), FolderRank.NONE), file
-        if key[0] is FolderRank.OTHER:
+        if next((its for its in ranks if its is not FolderRank.NONE), None) is FolderRank.OTHER:
             continue
         if not append:
-            files[key], sizes[key] = [], 0
+            files[file], sizes[file] = [], 0
         body += "" if body.endswith("\n") or not body else "\n"
-        files.setdefault(key, []).append(body)
-        sizes[key] += len(body)
-        if sizes[key] > MAX_SOURCE_BYTES:
+        files.setdefault(file, []).append(body)
+        sizes[file] += len(body)
+        if sizes[file] > MAX_SOURCE_BYTES:
             raise RefusedError("too_big", file=shown(file), limit=MAX_SOURCE_BYTES >> 10)
-    ordered = sorted(files, reverse=True)  # the best stays
-    return {key[1]: "".join(files[key]) for key in ordered}
+    return {file: "".join(parts) for file, parts in files.items()}
 
 
 def _written(line: str) -> tuple[str, bool] | None:

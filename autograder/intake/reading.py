@@ -316,9 +316,12 @@ class _Layer:
     def _packed_copies(self, file: str, taken: FoundPath, text: str) -> list[FoundPath]:
         """The archives with another copy than ``taken``, unless that lies in the lab's folder.
 
-        Stubs, and archives that are older by their names, do not count.
+        Stubs, and archives that are older by their names, do not count; where one is no zip, none
+        is looked into, as all of it would have to be unpacked.
         """
         if (rank(taken, self._lab) or (FolderRank.NONE,))[0] <= FolderRank.ID:
+            return []
+        if not all(found.name.lower().endswith(".zip") for found in self._packed):
             return []
         holding = []
         for found, layer in self._opened():

@@ -94,6 +94,7 @@ _DUNDERS = frozenset(
     (
         *("__builtins__", "__closure__", "__code__", "__globals__", "__loader__"),
         *("__subclasses__", "__torch_dispatch__", "__torch_function__"),
+        *("__deepcopy__", "__del__", "__index__"),  # torch calls them where nobody looks on
     )
 )
 _HARMLESS_PRIVATE = frozenset(("_pytree", "_tensor"))

@@ -10,8 +10,8 @@ import site
 import sys
 import sysconfig
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ContextDecorator
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -179,17 +179,28 @@ def _as_it_is(model: Any = None, *_: Any, fn: Any = None, **__: Any) -> Any:
     return _as_it_is if found is None else found
 
 
-@contextmanager
-def _no_stance(*_: Any, **__: Any) -> Iterator[None]:
+class _NoStance(ContextDecorator):
     """Stand in for ``torch.compiler.set_stance``: a function, a context, and a decorator."""
-    yield
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def _speak_to_no_compiler() -> None:
     """Spare whoever gives a compiler its hints the import of one: most of what a check may take."""
     hints = ("allow_in_graph", "assume_constant_result", "disable", "reset")
-    vars(torch.compiler).update(dict.fromkeys(hints, _as_it_is), set_stance=_no_stance)
+    vars(torch.compiler).update(dict.fromkeys(hints, _as_it_is), set_stance=_NoStance)
     vars(torch)["_disable_dynamo"] = _as_it_is  # for operators that are registered from now on
+    for function in vars(torch.utils.checkpoint).values():  # and those that have been
+        told = getattr(function, "__wrapped__", None)
+        if callable(told):
+            vars(told)["__dynamo_disable"] = told  # which the wrapper calls, where it is there
 
 
 def _zero_parameters(layer: torch.nn.Linear) -> None:

@@ -161,33 +161,6 @@ def test_of_two_canvas_archives_the_newer_counts(tmp_path: Path) -> None:
     assert keys(submissions["li_1"].notes) == ["resubmitted", "replaced"]
 
 
-@pytest.mark.parametrize("others", [{}, {"bo_2_8_lab.zip": zipped(GOOD)}], ids=["alone", "two"])
-@pytest.mark.parametrize("ending", ["zip", "tar.gz"])
-def test_of_many_canvas_archives_the_newest_counts(
-    tmp_path: Path, ending: str, others: dict[str, bytes]
-) -> None:
-    older = {**GOOD, "attention.py": b"OLD = 1\n"}
-    stem, dot, last = f"lab.{ending}".rpartition(".")
-    files = dict(others)
-    for number, (again, inner) in enumerate((("", older), ("-1", older), ("-2", GOOD))):
-        data = zipped(inner) if ending == "zip" else tarred(inner, mode="w:gz")
-        files[f"li_1_{5 + number}_{stem}{again}{dot}{last}"] = data
-    for source in every_way(tmp_path, files):
-        found = class_of(source)
-        assert list(found) == (["bo_2", "li_1"] if others else ["li_1"]), source
-        assert found["li_1"].files == RIGHT
-        assert keys(found["li_1"].notes) == ["resubmitted", "replaced"]
-
-
-def test_many_archives_of_one_canvas_user_are_one_hand_in(tmp_path: Path) -> None:
-    names = ["bo_2_6_lab2", "cy_3_7_lab2", "li_1_5_lab2", "li_1_8_lab2_fixed", "li_1_9_lab2_v3"]
-    files = {f"{name}.zip": zipped({**GOOD, "mlp.py": name.encode()}) for name in names}
-    for source in every_way(tmp_path, files):
-        found = class_of(source)
-        assert list(found) == ["bo_2", "cy_3", "li_1"], source
-        assert keys(found["li_1"].notes) == ["later_beside"]
-
-
 def test_a_canvas_zip_of_one_student_is_a_class(tmp_path: Path) -> None:
     files = {"li_1_5_attention.py": GOOD["attention.py"], "li_1_6_mlp.py": GOOD["mlp.py"]}
     for source in (placed(tmp_path / "c.zip", zipped(files)), laid(tmp_path / "c", files)):
@@ -394,14 +367,6 @@ def test_nobody_is_lost_whose_archive_or_report_is_not_read(tmp_path: Path) -> N
     assert keys(remarks) == ["stray_sources", "stray_people", "strays"]
     for remark, expected in zip(remarks, (read_by_nobody, alone, others), strict=True):
         assert sorted(str(remark.values["names"]).split(", ")) == sorted(expected)
-
-
-def test_a_number_of_the_class_that_reads_as_a_date_is_somebodys(tmp_path: Path) -> None:
-    files = {"20210512_张三.zip": zipped(GOOD), "20210513_李四.zip": zipped(GOOD)}
-    names = {"20210514_王五.docx": b"", "成绩单20261012.xlsx": b""}
-    remarks = survey(laid(tmp_path / "c", files | names), LAB).remarks
-    assert keys(remarks) == ["stray_people", "strays"]
-    assert [one.values["names"] for one in remarks] == [*names]
 
 
 def test_a_name_behind_a_dot_is_somebodys_and_no_tools(tmp_path: Path) -> None:

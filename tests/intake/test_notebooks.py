@@ -47,7 +47,6 @@ def test_cells_become_files(tmp_path: Path) -> None:
         (["%%writefile attention.py"], ""),
         (["%%writefile labs/lab2/attention.py\nA = 1", OTHER_LAB], "A = 1\n"),
         ([CELL, OTHER_LAB], "A = 1\n"),
-        (["%%writefile lab2/attention.py\nA = 1", "%%writefile attention.py\nA = 9"], "A = 1\n"),
         (["%%writefile src/attention.py\nA = 9", CELL], "A = 1\n"),
     ],
 )

@@ -73,16 +73,6 @@ def test_nobody_is_joined_with_somebody_else(tmp_path: Path, names: list[str]) -
         (["张三_2021001_注意力", "张三_2021001_前馈"], [Student("2021001", "张三")]),
         (["2021001_张三_13800138000李四"], [Student("2021001", "张三")]),
         (["12_张三_20261012", "12_张三_20261013"], [Student("12", "张三")]),
-        (["20210512_张三_lab2", "20210513_李四_lab2"],
-         [Student("20210512", "张三"), Student("20210513", "李四")]),
-        (["实验2_20210512_张三", "实验2_20210513_李四"],
-         [Student("20210512", "张三"), Student("20210513", "李四")]),
-        (["计科2101_张三_20210512", "计科2101_李四_20210513"],
-         [Student("20210512", "张三"), Student("20210513", "李四")]),
-        (["2101_张三_20210512", "2101_李四_20210513"],
-         [Student("20210512", "张三"), Student("20210513", "李四")]),
-        (["计科2101_张伟_20210512", "计科2101_张伟_20210516", "计科2101_李四_20210532"],
-         [Student("20210512", "张伟"), Student("20210516", "张伟"), Student("20210532", "李四")]),
     ],
 )  # fmt: skip
 def test_the_number_and_the_name_of_a_student(
@@ -92,27 +82,6 @@ def test_the_number_and_the_name_of_a_student(
         for source in every_way(tmp_path / form, files):
             found = {entry.origin.students[0] for entry in survey(source, LAB).entries}
             assert found == set(students), source
-
-
-DATES: dict[str, tuple[list[str], set[str]]] = {
-    "a group": (["20210512_张三_20210513_李四", "20210514_王五"], {"20210513"}),
-    "of two years": (["20210512_张三_20200513_李四", "20200514_王五"], {"20200513"}),
-    "two groups": (["20210512_张三_20210513_李四", "20210514_王五_20210513_李四"], {"20210513"}),
-    "a date": (["20210512_张三_20261012_注意力", "20210514_王五"], set()),
-    "the first year": (["20260101_张三_20261012_注意力", "20260102_李四_20261012_前馈"], set()),
-    "one word": ([f"2026010{n}_张三_2026101{n}_注意力" for n in range(1, 4)], set()),
-}
-
-
-@pytest.mark.parametrize(("names", "partners"), DATES.values(), ids=DATES)
-def test_a_number_that_reads_as_a_date_is_one_where_the_class_says_so(
-    tmp_path: Path, names: list[str], partners: set[str]
-) -> None:
-    for form, files in (("zips", packed(names)), ("files", loose(names))):
-        for source in every_way(tmp_path / form, files):
-            found = [entry.origin.students for entry in survey(source, LAB).entries]
-            assert {one[0].id for one in found} == {name[:8] for name in names}, source
-            assert {each.id for one in found for each in one[1:]} == partners, source
 
 
 def test_loose_files_behind_a_class_are_of_their_student(tmp_path: Path) -> None:
@@ -214,32 +183,3 @@ def test_a_blackboard_download(tmp_path: Path) -> None:
         assert sorted(kept) == ["al_2021", "li", "zs"]
         assert kept["zs"].origin.submitted_at == "2026-10-13T08:00:00"
         assert read(kept["zs"], LAB).files == read(kept["al_2021"], LAB).files == RIGHT
-
-
-def test_names_of_one_form_tell_the_number(tmp_path: Path) -> None:
-    names = ["2024001_Alice_lab2", "2024002_Bo Li_lab2", "20210512_cy_lab2"]
-    names += ["2024001_Alice_lab2 (1)"]
-    for source in every_way(tmp_path / "form", packed(names)):
-        found = {one.student: one.origin.students[0] for one in survey(source, LAB).entries}
-        assert {who: one.id for who, one in found.items()} == {
-            "2024001_Alice": "2024001",
-            "2024001_Alice-2": "2024001",
-            "2024002_Bo_Li": "2024002",
-            "20210512_cy": "20210512",
-        }, source
-    both = packed(["2024001_张三_lab2", "2024002_Alice_lab2"])
-    ids = [one.origin.students[0].id for one in survey(laid(tmp_path / "b", both), LAB).entries]
-    assert ids == ["2024001", "2024002"]
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["2024001_Alice_lab2", "Bob"],
-        ["2024001_Alice_lab2", "2024001_Bob_lab2"],
-        ["01_attention_lab2", "02_mlp_lab2"],
-    ],
-)
-def test_names_of_no_one_form_stay_whole(tmp_path: Path, names: list[str]) -> None:
-    entries = survey(laid(tmp_path, packed(names)), LAB).entries
-    assert [one.origin.students[0].id for one in entries] == names

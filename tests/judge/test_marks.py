@@ -391,6 +391,10 @@ REACHING = {
         "torch.nn.functional.triplet_margin_with_distance_loss(1, 2, 3, distance_function=print)",
         "torch.nn.functional.triplet_margin_with_distance_loss",
     ),
+    "a slice that torch asks for its ends": (
+        "class A:\n    def __index__(self): return 1\ndef f(x): return x[A():]",
+        "__index__",
+    ),
     "an annotation that runs": ("def f(x: exec('1')): pass", "exec"),
 }
 
