@@ -197,10 +197,6 @@ def _speak_to_no_compiler() -> None:
     hints = ("allow_in_graph", "assume_constant_result", "disable", "reset")
     vars(torch.compiler).update(dict.fromkeys(hints, _as_it_is), set_stance=_NoStance)
     vars(torch)["_disable_dynamo"] = _as_it_is  # for operators that are registered from now on
-    for function in vars(torch.utils.checkpoint).values():  # and those that have been
-        told = getattr(function, "__wrapped__", None)
-        if callable(told):
-            vars(told)["__dynamo_disable"] = told  # which the wrapper calls, where it is there
 
 
 def _zero_parameters(layer: torch.nn.Linear) -> None:
