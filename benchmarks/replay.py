@@ -69,11 +69,12 @@ def _calls(
         return [_new(step, find(step["path"]), args, kwargs, tensors)]
     target = step["target"]
     function = _Handle(target) if isinstance(target, int) else find(target)
-    method = step.get("method", "__call__")
+    method = step.get("method")
 
     def call(objects: Objects) -> None:
         with torch.no_grad():
-            called = getattr(_here(function, objects), method)
+            called = _here(function, objects)  # a class too: its __call__ is that of its objects
+            called = getattr(called, method) if method else called
             called(*_here(args, objects), **_here(kwargs, objects))
 
     return [call]

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from autograder.course import labfile
 from autograder.worker.loader import read_sources
-from benchmarks import bench, hand_ins, stages
+from benchmarks import bench, hand_ins, replay, stages
 
 LAB = labfile.load(labfile.find_lab("2"))
 SECONDS = {
@@ -64,6 +65,20 @@ def test_a_class_has_right_wrong_and_untouched_hand_ins(tmp_path: Path) -> None:
 def test_a_class_that_cannot_be_shared_out_evenly_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="multiple of 10"):
         hand_ins.make(tmp_path, LAB, 15)
+
+
+def test_a_class_that_is_called_makes_an_object() -> None:
+    step = {"op": "call", "target": "nn.Identity", "args": [], "kwargs": {}}
+    made: list[torch.nn.Module] = []
+
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    (call,) = replay.calls({"steps": [step]}, {}, lambda path: Module, {"values": [None]})
+    call({})
+    assert len(made) == 1
 
 
 def test_cpu_time_of_grandchildren_counts() -> None:
