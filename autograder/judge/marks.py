@@ -17,8 +17,8 @@ from pathlib import Path as FilePath
 
 from autograder.course.records import Lab, Message
 from autograder.judge.names import Names
-from autograder.judge.sources import Path, TooMuchError, Use, parsed
-from autograder.sandbox.stacks import is_parsed
+from autograder.judge.sources import Path, TooMuchError, Use
+from autograder.sandbox.stacks import is_parsed, parsed
 
 MAX_MARKS = 10  # of each kind
 MAX_NAME = 80

@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from autograder.sandbox.stacks import is_parsed
-
 Path = tuple[str, ...]
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -29,21 +27,6 @@ _REGISTERING = frozenset(
 UNKNOWN = "?"  # an attribute whose name is made, not written down
 LONGEST = 100  # names with dots between them: an honest source has no more
 OURS = "labs"  # what a lab gives
-
-
-@lru_cache(maxsize=8)  # the files of one hand-in, which several readers ask for
-def parsed(text: str) -> ast.Module | None:
-    """The syntax of a source; None where it has none, or where it is not to be had here.
-
-    How deep a source may be nested hangs on how deep the calls are from which it is parsed: what
-    is too deep for a judge may well run in a worker.
-    """
-    if not is_parsed(text):
-        return None
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 class TooMuchError(ValueError):

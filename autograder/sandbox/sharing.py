@@ -2,8 +2,9 @@
 
 Known hand-ins of a lab are mostly one solution with a line changed. A request names the functions
 and classes that it asks; what they come to hangs on their definitions and on all that these
-mention. Where two hand-ins have the same ones, the second need not run. It is not for hand-ins of
-students: their code may do more than it says.
+mention. Where two hand-ins have the same ones, the second need not run, and a check need not look
+at a case again that it passed. It is not for hand-ins of students: their code may do more than it
+says.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import starmap
 from typing import Any, cast
 
 from autograder.sandbox.prefetcher import ForeseenRequest, OutOfTurn, Prefetcher
 from autograder.sandbox.ranks import RankReplies, RankTransport, Request
-from autograder.sandbox.recording import PassingTransport, digest_of
+from autograder.sandbox.recording import PassingTransport
+from autograder.sandbox.stacks import parsed
+from autograder.sandbox.student import Result, Student
 from autograder.sandbox.transport import CheckTransport, Reply
 from autograder.wire.messages import Tensor, pack, unpack
 
@@ -71,12 +74,11 @@ def _part(node: ast.stmt, lines: Sequence[str]) -> _Part:
 def _parts(text: str) -> tuple[Mapping[str, _Part], _Part]:
     """Definitions of a file by name, and the text that runs in any case and defines nothing."""
     named, always = dict[str, _Part](), _Part()
-    try:
-        nodes = ast.parse(text).body
-    except (SyntaxError, ValueError):
+    tree = parsed(text)
+    if tree is None:
         return named, _Part(text)
     lines = text.split("\n")
-    for node in nodes:
+    for node in tree.body:
         part, names = _part(node, lines), _defined(node)
         for name in names:
             named[name] = named.get(name, _Part()) + part
@@ -137,14 +139,32 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
+_Place = tuple[str, bool]  # "file.name", and whether the lines count on which it stands
+
+
+@dataclass(frozen=True)
+class PassedCase:
+    """One case that a check has passed, of whatever hand-in.
+
+    ``behind``: hashes of the text that each thing it asked hangs on. ``asked``, ``operators`` and
+    ``size`` are those of the check's :class:`Student`; ``prints`` was printed on the way.
+    """
+
+    behind: Mapping[_Place, str]
+    asked: Sequence[Result]
+    operators: Set[str]
+    size: int
+    prints: str
+
+
 class SharedReplies:
     """Replies by what they hang on; beyond :data:`MOST_SHARED` no more are taken in."""
 
     def __init__(self) -> None:
+        self.passed = defaultdict[tuple[str, str], list[PassedCase]](list)  # by check and case
         self._found: dict[str, tuple[list[bytes], RankReplies, str]] = {}
         self._left = MOST_SHARED
-        # Each is taken once for a class; and the text of the steps.
-        self.digests: dict[ForeseenRequest, tuple[str, str]] = {}
+        self.told: dict[ForeseenRequest, tuple[str, str]] = {}  # once for a class
 
     def __contains__(self, key: str) -> bool:
         return key in self._found
@@ -156,6 +176,12 @@ class SharedReplies:
         blobs, replies, prints = self._found[key]
         # Anew: whoever reads a reply may change it.
         return replace(replies, replies=tuple(unpack(bytearray(b)) for b in blobs)), prints
+
+    def keep(self, check: str, case: str, passed: PassedCase) -> None:
+        """Take a case in that was passed."""
+        self._left -= passed.size
+        if self._left >= 0:
+            self.passed[check, case].append(passed)
 
     def put(self, key: str, found: RankReplies, prints: str) -> None:
         """Take replies in, unless a rank gave none, or tells where it raised."""
@@ -187,13 +213,40 @@ class SharingTransport(PassingTransport):
         self._definitions = Definitions(files)
         names = "|".join(name.removesuffix(".py") for name in files)
         self._path = re.compile(rf'"((?:{names})\.\w+)')
-        self._behind: dict[tuple[str, bool], str] = {}
+        self._behind: dict[_Place, str] = {}
+        self._asked: dict[_Place, str] | None = None  # by the case at hand; None: not all is known
+        self._printed = 0  # characters, before the case at hand
         self._alone, self._ranks = _Objects(), _Objects()
         self._dead: set[str] = set()  # keys that run: what goes on with them is known of nobody
         self._off = False
         self._ahead = ahead
         if ahead is not None:
             ahead.is_answered = self._needs_no_worker
+
+    def passed(self, check: str, case: str, *, fresh: bool) -> PassedCase | None:
+        """Return what this case came to elsewhere, where all that it asks has the same text here.
+
+        None where it has to be asked; what it asks is written down then, for :meth:`learn`.
+
+        Args:
+            check, case: their names.
+            fresh: it would have begun with new namespaces.
+        """
+        for one in () if self._off else self._shared.passed[check, case]:
+            if all(self._text_behind(place) == text for place, text in one.behind.items()):
+                for objects in (self._alone, self._ranks):
+                    objects.stale |= fresh
+                self._prints += one.prints
+                return one
+        self._asked, self._printed = None if self._off else {}, len(self._prints)
+        return None
+
+    def learn(self, check: str, case: str, student: Student) -> None:
+        """Take in the case that was asked last: it was passed."""
+        if self._asked is not None:
+            prints = self._prints[self._printed :]
+            found = student.asked, student.operators, student.bytes, prints
+            self._shared.keep(check, case, PassedCase(self._asked, *found))
 
     def exchange(self, request: dict[str, Any], tensors: Mapping[str, Tensor]) -> Reply:
         """Execute, or tell what came back elsewhere.
@@ -221,11 +274,16 @@ class SharingTransport(PassingTransport):
         requests: Sequence[Request],
         run: Callable[[Sequence[Request]], RankReplies],
     ) -> RankReplies:
-        text = _steps_of(requests)
+        text, held = _told(requests)
         steps = (step for request, _ in requests for step in request["steps"])
         made, needed = {str(s["as"]) for s in steps if "as" in s}, set(_HANDLE.findall(text))
         before = {objects.made.get(number, _NOWHERE) for number in needed - made}
-        key = "" if self._off else self._key(requests, text, [one.key for one in before])
+        places = self._places(requests, text)
+        key = self._key(places, text, held, [one.key for one in before])
+        if not key:
+            self._asked = None
+        elif self._asked is not None:
+            self._asked |= {place: self._text_behind(place) for place in places}
         elsewhere = {one.elsewhere for one in before}
         here = False in elsewhere or key in self._dead
         known = None if here else self._shared.get(key)
@@ -252,38 +310,43 @@ class SharingTransport(PassingTransport):
             self._shared.put(key, found, prints)
         return found
 
+    def _places(self, requests: Sequence[Request], text: str) -> list[_Place]:
+        """What the steps of requests, which have this text, ask of the hand-in."""
+        steps = (step for request, _ in requests for step in request["steps"])
+        placed = any("measure" in step for step in steps)  # tells a line
+        return [(path, placed) for path in sorted(set(self._path.findall(text)))]
+
+    def _text_behind(self, place: _Place) -> str:
+        """Hash of the text that something hangs on."""
+        if place not in self._behind:
+            path, placed = place
+            parts = self._definitions.behind(path)
+            own = [f"{part.text}{part.lines if placed else ''}" for part in parts]
+            self._behind[place] = _hashed(own)
+        return self._behind[place]
+
     def _key(
-        self, requests: Sequence[Request], text: str, before: Sequence[str], digest: str = ""
+        self, places: Sequence[_Place], text: str, held: str, before: Sequence[str] = ()
     ) -> str:
         """Hash of all that the replies hang on; empty where that is not known.
 
         Args:
-            requests: by rank.
+            places: what the requests ask.
             text: of their steps.
+            held: by tensors of theirs.
             before: the keys of what these go on with.
-            digest: of the requests, if it is known.
         """
-        steps = [step for request, _ in requests for step in request["steps"]]
-        if "" in before or any(step["op"] == "import" for step in steps):
+        if self._off or "" in before or _IMPORT in text:
             return ""
-        placed = any("measure" in step for step in steps)  # tells a line
-        texts = [*sorted(before), digest or " ".join(starmap(digest_of, requests))]
-        for path in sorted(set(self._path.findall(text))):
-            if (path, placed) not in self._behind:
-                parts = self._definitions.behind(path)
-                own = [f"{part.text}{part.lines if placed else ''}" for part in parts]
-                self._behind[path, placed] = _hashed(own)
-            texts += [path, self._behind[path, placed]]
-        return _hashed(texts)
+        behind = [part for place in places for part in (place[0], self._text_behind(place))]
+        return _hashed([*sorted(before), text, held, *behind])
 
     def _needs_no_worker(self, asked: ForeseenRequest) -> bool:
-        if self._off:
-            return False
-        requests, digests = [(asked.request, asked.tensors)], self._shared.digests
-        if asked not in digests:
-            digests[asked] = digest_of(*requests[0]), _steps_of(requests)
-        digest, text = digests[asked]
-        key = self._key(requests, text, (), digest)
+        requests, told = [(asked.request, asked.tensors)], self._shared.told
+        if asked not in told:
+            told[asked] = _told(requests)
+        text, held = told[asked]
+        key = self._key(self._places(requests, text), text, held)
         return key in self._shared and key not in self._dead
 
     @contextmanager
@@ -314,11 +377,19 @@ class _Objects:
     stale: bool = False  # whether the namespaces here are those of an earlier check
 
 
+_IMPORT = '"op": "import"'
 _HANDLE = re.compile(r'"(?:\$h|target|held)": (\d+)')  # of objects that steps go on with
 
 
-def _steps_of(requests: Sequence[Request]) -> str:
-    return json.dumps([request["steps"] for request, _ in requests])
+def _told(requests: Sequence[Request]) -> tuple[str, str]:
+    """The text of the steps, and what those tensors hold whose names do not tell it."""
+    held = [
+        [rank, name, tensor.dtype, tensor.shape, hashlib.sha256(tensor.data).hexdigest()]
+        for rank, (_, tensors) in enumerate(requests)
+        for name, tensor in tensors.items()
+        if not tensor.key
+    ]
+    return json.dumps([request["steps"] for request, _ in requests]), json.dumps(held)
 
 
 def _hashed(texts: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import ast
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 
 from autograder.course.records import Frame
 from autograder.worker.loader import lines_of
@@ -35,6 +36,21 @@ def is_parsed(text: str) -> bool:
         if accents > MAX_ACCENTS:
             return False
     return True
+
+
+@lru_cache(maxsize=8)  # the files of one hand-in, which several readers ask for
+def parsed(text: str) -> ast.Module | None:
+    """The syntax of a source; None where it has none, or where it is not to be had here.
+
+    How deep a source may be nested hangs on how deep the calls are from which it is parsed: what
+    is too deep for a judge may well run in a worker.
+    """
+    if not is_parsed(text):
+        return None
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def frames(told: str, sources: Mapping[str, str], paths: Mapping[str, str]) -> tuple[Frame, ...]:
@@ -70,15 +86,12 @@ def _escaped(path: str) -> str:
 
 def _loop_of(text: str, line: int) -> int:
     """The line where the innermost loop around a line begins; the line itself without one."""
-    if not is_parsed(text):
-        return line
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(text)
+    if tree is None:
         return line
     loops = [
         node.lineno
-        for node in nodes
+        for node in ast.walk(tree)
         if isinstance(node, (ast.For, ast.While)) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return max(loops, default=line)

@@ -10,7 +10,8 @@ import pytest
 from autograder.authoring.styles import texts_of
 from autograder.course import labfile
 from autograder.course.messages import render
-from autograder.judge import marks, sources
+from autograder.judge import marks
+from autograder.sandbox import stacks
 from tests.proof.subject import Subject, each_lab
 
 LAB = labfile.load(labfile.find_lab("1"))
@@ -434,7 +435,7 @@ DEEP = "x = " + "-" * 20_000 + "1\n"
 
 def test_what_runs_and_cannot_be_read_here_is_marked() -> None:
     files = {"attention.py": f"import sys\n{DEEP}", "mlp.py": ""}
-    assert sources.parsed(files["attention.py"]) is None
+    assert stacks.parsed(files["attention.py"]) is None
     (mark,) = marks.forbidden(LAB, files, (), ran={"attention.py", "mlp.py"})
     assert mark.key == "check.unread_source" and mark.values == {"file": "attention.py"}
     assert marks.is_unread(files, {"attention.py"})

@@ -237,3 +237,36 @@ def test_nothing_is_told_while_a_fault_is_located(changed: Made) -> None:
     with sharing.aside():
         assert doubled(Student(sharing)) == 12
     assert len(running.asked) == 1
+
+
+def test_a_case_that_was_passed_counts_where_all_that_it_asks_has_the_same_text(
+    changed: Made,
+) -> None:
+    first, _ = changed("", "")
+    assert first.passed("check", "case", fresh=True) is None
+    student = Student(first)
+    assert (tripled(student), doubled(student)) == (9, 12)
+    first.learn("check", "case", student)
+    same, running = changed("size = 3", "size = 4")
+    found = same.passed("check", "case", fresh=True)
+    assert found is not None and [one.value for one in found.asked] == [9, 12]
+    assert held(Student(same, fresh=False)) == 9
+    assert running.asked[0]["fresh"] is True  # as that of the case that was not asked
+    assert same.passed("check", "other case", fresh=True) is None
+    for old, new in (("TABLE[1] * x", "TABLE[1] + x"), ("SCALE = 2", "SCALE = 3")):
+        assert changed(old, new)[0].passed("check", "case", fresh=True) is None
+
+
+def test_a_case_of_which_not_all_is_known_counts_for_nobody(changed: Made) -> None:
+    sharing, _ = changed("", "")
+    with sharing.aside():
+        assert sharing.passed("check", "case", fresh=True) is None
+        doubled(student := Student(sharing))
+        sharing.learn("check", "case", student)
+    assert sharing.passed("check", "case", fresh=True) is None
+    student = Student(sharing)
+    student.import_file("answer.py")
+    student.flush()
+    doubled(student)
+    sharing.learn("check", "case", student)
+    assert sharing.passed("check", "case", fresh=True) is None
