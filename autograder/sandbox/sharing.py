@@ -311,7 +311,7 @@ class SharingTransport(PassingTransport):
         return found
 
     def _places(self, requests: Sequence[Request], text: str) -> list[_Place]:
-        """What the steps of requests, which have this text, ask of the hand-in."""
+        """Names that the steps of requests, which have this text, ask of the hand-in."""
         steps = (step for request, _ in requests for step in request["steps"])
         placed = any("measure" in step for step in steps)  # tells a line
         return [(path, placed) for path in sorted(set(self._path.findall(text)))]
