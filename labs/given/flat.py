@@ -15,7 +15,7 @@ from torch import nn
 
 
 class StandInDown(nn.Module):
-    """``tanh(x) @ weight.T``, by each rank for its own features; nothing is added up."""
+    """``tanh(x) @ weight.T`` in the dtype of ``x``, by each rank for its own features alone."""
 
     def __init__(self, output_size: int, input_size: int) -> None:
         """``input_size`` is that of all ranks."""
@@ -24,7 +24,7 @@ class StandInDown(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map ``[tokens, input_size / ranks]`` to ``[tokens, output_size]``."""
-        out: torch.Tensor = x.tanh() @ self.weight.T
+        out: torch.Tensor = x.tanh() @ self.weight.to(x.dtype).T
         return out
 
 

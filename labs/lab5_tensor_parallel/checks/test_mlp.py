@@ -127,16 +127,19 @@ def test_mlp_runs(student: Student, case: Case) -> None:
     expect_shape(mlp(case["x"]), case["x"].shape, case)
 
 
-@cases("mlp_standing")
+@cases("mlp_standing", "mlp_bfloat16")
 def test_mlp_parts(student: Student, case: Case) -> None:
-    """On one rank, with a substitute for down_proj, the numbers are right.
+    """On one rank, with a substitute for down_proj: right numbers, dtype kept, x left as it was.
 
-    只有一个 rank、用别的函数代替 down_proj 时，数值正确。
+    只有一个 rank、用别的函数代替 down_proj 时，数值正确，数据类型不变，也不修改 x。
     """
-    hidden, inner = case["sizes"]
+    (hidden, inner), dtype = case["sizes"], case.values.get("dtype", "float32")
     down = student.new(STANDING, hidden, inner)
-    mlp = student.new(MLP, hidden, inner, down, weights=case.group("1.0."))
-    expect_close(mlp(case["x"]), case["y"], case)
+    mlp = student.new(MLP, hidden, inner, down, weights=case.group("1.0."), dtype=dtype)
+    value, args, _ = expect_items(mlp(case["x"], echo=True), 3, case)
+    expect_dtype(value, dtype, case)
+    expect_close(value, case["y"], case)
+    expect_unchanged(args[0], case["x"], case, INPUT)
 
 
 def _mlp_on_ranks(group: Group, case: Case, down: str) -> RankHandle:

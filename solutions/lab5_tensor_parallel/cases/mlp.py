@@ -57,6 +57,22 @@ def mlp_standing(draw: Draw) -> Draft:
 
 
 @recipe()
+def mlp_bfloat16(draw: Draw) -> Draft:
+    """The same in bfloat16, on one rank."""
+    tokens, sizes, weights = _weights(draw)
+    weights = {name: weight.bfloat16() for name, weight in weights.items()}
+    x = draw.normal(tokens, sizes[0]).bfloat16()
+    gate, up, down = (weights[f"{name}_proj.weight"] for name in ("gate", "up", "down"))
+    tensors = {"x": x, "y": oracle_parallel.stand_in_mlp(gate, up, down, x)}
+    tensors |= prefixed(oracle_parallel.mlp_shard(weights, 0, 1), "1.0.")
+    about = Text(
+        "bfloat16, a stand-in for down_proj that keeps its input's dtype",
+        "bfloat16，down_proj 由替身代替，它保持输入的数据类型",
+    )
+    return draft(about, tensors, sizes=sizes, dtype="bfloat16")
+
+
+@recipe()
 def mlp_whole(draw: Draw) -> Draft:
     """With the student's own RowParallelLinear: Hugging Face's MLP."""
     tokens, sizes, weights = _weights(draw)
