@@ -145,7 +145,8 @@ class RotaryEmbedding(nn.Module):
     """The rotation of all layers, by the frequencies that ``rope_scaling`` asks for.
 
     Has no parameters and adds nothing to the ``state_dict``, as a buffer would do unless it is made
-    with ``persistent=False``.
+    with ``persistent=False``. Angles stay float32 when the model is made bfloat16, though that
+    rounds every buffer.
     """
 
     def __init__(

@@ -73,9 +73,10 @@ def _expect_frequencies(student: Student, case: Case) -> None:
 def _rotary(student: Student, case: Case) -> Handle:
     """The rotation, made after one of another theta, of which nothing may be left over."""
     size, theta, scaling = case["size"], case["theta"], case["scaling"]
-    other = student.new("model.RotaryEmbedding", size, 2 * theta, scaling)
+    dtype = case.values.get("dtype", "float32")
+    other = student.new("model.RotaryEmbedding", size, 2 * theta, scaling, dtype=dtype)
     student.call(other, case["q"], case["positions"])
-    return student.new("model.RotaryEmbedding", size, theta, scaling)
+    return student.new("model.RotaryEmbedding", size, theta, scaling, dtype=dtype)
 
 
 @cases("rotary_plain")
@@ -151,9 +152,9 @@ def test_rotary_lengths(student: Student, case: Case) -> None:
 
 @cases("rotary_bfloat16")
 def test_rotary_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out; angles are float32 all the same.
+    """A module in bfloat16, too: bfloat16 in, bfloat16 out; angles are float32 all the same.
 
-    输入 bfloat16，输出 bfloat16；角度仍用 float32 计算。
+    模块也转为 bfloat16：输入 bfloat16，输出 bfloat16；角度仍用 float32 计算。
     """
     result = _rotary(student, case)(case["q"], case["positions"])
     expect_dtype(result, "bfloat16", case)

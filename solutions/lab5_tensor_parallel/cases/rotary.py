@@ -140,7 +140,11 @@ def rotary_factor(draw: Draw) -> Draft:
 @recipe()
 def rotary_bfloat16(draw: Draw) -> Draft:
     _, _, context, factor = draw.pick(_SIZES)
-    made = _rotation(draw, _scaling(context, factor), "bfloat16: ", "bfloat16：")
+    en, zh = (
+        "module and tokens in bfloat16, positions above 41000: ",
+        "模块与 token 均为 bfloat16，位置超过 41000：",
+    )
+    made = _rotation(draw, _scaling(context, factor), en, zh, start=41001)
     q = made.tensors["q"].bfloat16()
     values = dict(made.values)
     y = oracle_engine.rotate(q, made.tensors["positions"], values["theta"], values["scaling"])

@@ -14,14 +14,12 @@ class RotaryEmbedding(nn.Module):
         if kind != "yarn":
             raise ValueError(f"{kind} is not computed here")
         scaling.setdefault("original_max_position_embeddings", 4096)  # with factor 1 any will do
-        self.register_buffer(
-            "frequencies", yarn_frequencies(head_dim, theta, scaling), persistent=False
-        )
+        self.frequencies = yarn_frequencies(head_dim, theta, scaling)  # a buffer would be rounded
         own = scaling.get("attention_factor")
         self.size = 1.0 + 0.1 * math.log(scaling["factor"]) if own is None else own
 
     def forward(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        angles = (positions.float().unsqueeze(1) * self.frequencies.float()).unsqueeze(1)
+        angles = (positions.float().unsqueeze(1) * self.frequencies).unsqueeze(1)
         pairs = torch.complex(*x.float().chunk(2, dim=-1))
         turned = pairs * torch.polar(torch.full_like(angles, self.size), angles)
         return torch.cat((turned.real, turned.imag), dim=-1).to(x.dtype)
