@@ -154,13 +154,14 @@ TOGETHER = {
     "attention.py": set[str](),
     "mlp.py": {
         "test_mlp_ranks", "test_mlp_collectives",
-        "test_whole_loads", "test_whole_ranks", "test_whole_collectives",
+        "test_whole_loads", "test_whole_ranks",
     },
     "model.py": {
         "test_engine_ranks", "test_engine_scaled", "test_engine_checkpoint",
         "test_engine_collectives",
     },
 }  # fmt: skip
+NO_ATTENTION = {"test_engine_collectives"}  # among them
 
 
 @pytest.mark.parametrize("file", TOGETHER)
@@ -171,7 +172,7 @@ def test_each_file_earns_its_points_alone(graded: dict[str, HandIn], file: str) 
     broken = outcomes(graded["broken attention"])
     if file != "attention.py":
         lost = {check.name for check in own if broken[check.name] is not Outcome.PASSED}
-        assert lost == TOGETHER[file]
+        assert lost == TOGETHER[file] - NO_ATTENTION
 
 
 @pytest.mark.parametrize("name", ["searching", "idle"])

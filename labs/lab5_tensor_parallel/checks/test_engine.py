@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
@@ -35,6 +37,7 @@ OWN = (
     Named("attention.Qwen3Attention"), Named("attention.RowParallelLinear"),
     Named("mlp.Qwen3MLP"), Named("mlp.Qwen3DecoderLayer"), Named("mlp.RMSNorm"),
 )  # fmt: skip
+SILENT = (*STAND_INS[:3], *OWN[3:])  # your layers, around what makes no collective call
 STATES = Text("the hidden states", "隐藏状态")
 LOGITS = Text("the logits", "logits")
 HELD = Text("lm_head.weight after loading", "lm_head.weight（加载后）")
@@ -335,16 +338,27 @@ def _where(rank: int, world: int, what: Text) -> Text:
     return Text(f"{what.en} on rank {rank} of {world}", where + spaced(what.zh))
 
 
-@cases("engine")
+@cases("model_core")
 def test_engine_collectives(student: Student, case: Case) -> None:
-    """Hidden states cost one call for the embedding and two per layer; logits cost one.
+    """Model and layers make no collective calls of their own: only embedding and head make one.
 
-    隐藏状态：词嵌入一次、每层两次集合通信；logits：一次。
+    模型与各层自己不做集合通信，只有词嵌入与输出头各做一次。
     """
     group = student.ranks(2)
-    model = _whole(group, case)
+    model = group.new(CAUSAL_LM, config(case.config), group.new(f"{GIVEN}.Parts", *SILENT))
+    inner, head = (group.new("builtins.getattr", model, name) for name in ("model", "lm_head"))
+    embedding = group.new("builtins.getattr", inner, "embed_tokens")
+    for module in (embedding, head):  # what a weight holds at first may be anything
+        group.call(group.new("builtins.getattr", module, "weight"), 1.0, method="fill_")
+    ones = Tensor.of(np.ones(case["y0"].shape, np.float32)), case["cu"]
+    looked_up = group.call(embedding, case["ids"], counted=True)
     states = group.call(model, *_at(case), counted=True)
-    logits = group.call(model, case["y"], case["cu"], method="compute_logits", counted=True)
-    why = Text("one in the embedding, two in every layer.", "词嵌入一次，每层两次。")
-    expect_collectives(states, 1 + 2 * _depth(case), case, why)
-    expect_collectives(logits, 1, case, Text("one in the head.", "输出头一次。"))
+    scored = group.call(head, *ones, counted=True)
+    logits = group.call(model, *ones, method="compute_logits", counted=True)
+    why = Text(
+        "attention and MLP are stand-ins here, which make none: only the embedding's are left.",
+        "注意力与 MLP 在这里由替身代替，不做集合通信，只剩下词嵌入的。",
+    )
+    expect_collectives(states, len(looked_up.calls), case, why)
+    why = Text("only the head's are left.", "只剩下输出头的。")
+    expect_collectives(logits, len(scored.calls), case, why)

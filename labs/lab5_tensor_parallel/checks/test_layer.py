@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autograder.checks.contracts import checks
 from autograder.checks.expect import (
     cases,
     expect_close,
-    expect_collectives,
     expect_dtype,
     expect_items,
     expect_shape,
@@ -22,7 +23,7 @@ from labs.lab5_tensor_parallel.checks.calls import attention_sizes, expect_ranks
 NORM, LAYER = "mlp.RMSNorm", "mlp.Qwen3DecoderLayer"
 SUM = Text("the sum that is handed on", "传下去的和")
 NORMED = Text("the normed output", "归一化后的输出")
-RESIDUAL = Text("residual", "residual")
+HIDDEN, RESIDUAL = Text("hidden_states", "hidden_states"), Text("residual", "residual")
 
 
 def _norm_of(student: Student, case: Case) -> Handle:
@@ -30,7 +31,7 @@ def _norm_of(student: Student, case: Case) -> Handle:
     return student.new(NORM, size, case["eps"], weights=case.weights, dtype=dtype)
 
 
-def _pair(result: Result, case: Case) -> tuple[Tensor, Tensor]:
+def _pair(result: Result | Any, case: Case) -> tuple[Tensor, Tensor]:
     """The two tensors that norm and layer return."""
     first, second = expect_items(result, 2, case)
     shape = case["x"].shape
@@ -185,13 +186,21 @@ def test_layer_norm(student: Student, case: Case) -> None:
 
 @cases("layers_bfloat16")
 def test_layer_bfloat16(student: Student, case: Case) -> None:
-    """bfloat16 in, bfloat16 out, both of them.
+    """bfloat16 in, bfloat16 out, both of them; what comes in is left as it was.
 
-    输入 bfloat16，两个输出都是 bfloat16。
+    输入 bfloat16，两个输出都是 bfloat16；不修改输入。
     """
-    hidden, residual = _pair(_two(student, case), case)
-    expect_dtype(hidden, "bfloat16", case, Text("hidden_states", "hidden_states"))
-    expect_dtype(residual, "bfloat16", case, RESIDUAL)
+    x, positions, cu = case["x"], case["positions"], case["cu"]
+    called = _standing(student, case, 0)(positions, x, None, cu, echo=True)
+    pair, first, _ = expect_items(called, 3, case)
+    hidden, residual = _pair(pair, case)
+    called = _standing(student, case, 1)(positions, hidden, residual, cu, echo=True)
+    pair, second, _ = expect_items(called, 3, case)
+    for tensor, what in zip(_pair(pair, case), (HIDDEN, RESIDUAL), strict=True):
+        expect_dtype(tensor, "bfloat16", case, what)
+    expect_unchanged(first[1], x, case, HIDDEN)
+    expect_unchanged(second[1], hidden, case, HIDDEN)
+    expect_unchanged(second[2], residual, case, RESIDUAL)
 
 
 def _whole_layer(group: Group, case: Case, number: int) -> RankHandle:
@@ -250,16 +259,3 @@ def test_whole_ranks(student: Student, case: Case) -> None:
 
 def _each(pairs: list[tuple[Tensor, Tensor]]) -> tuple[Each, Each]:
     return Each([pair[0] for pair in pairs]), Each([pair[1] for pair in pairs])
-
-
-@cases("whole")
-def test_whole_collectives(student: Student, case: Case) -> None:
-    """A decoder layer makes two collective calls: one in attention, one in the MLP.
-
-    一个解码器层恰好调用两次集合通信：注意力一次，MLP 一次。
-    """
-    group = student.ranks(2)
-    layer = _whole_layer(group, case, 0)
-    result = group.call(layer, case["positions"], case["x"], None, case["cu"], counted=True)
-    why = Text("one in attention and one in the MLP.", "注意力一次，MLP 一次。")
-    expect_collectives(result, 2, case, why)
