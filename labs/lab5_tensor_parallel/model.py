@@ -1,4 +1,4 @@
-# Generated from the course's sources (stub 9e2d21afc04c): fill in the TODOs.
+# Generated from the course's sources (stub b9f929ee3564): fill in the TODOs.
 """Lab 5, part 3: the model of an engine, whole, its vocabulary split over the ranks.
 
 Fill in every TODO. Nothing here imports ``attention.py`` or ``mlp.py``: what a model is built from
@@ -115,7 +115,8 @@ class RotaryEmbedding(nn.Module):
     """The rotation of all layers, by the frequencies that ``rope_scaling`` asks for.
 
     Has no parameters and adds nothing to the ``state_dict``, as a buffer would do unless it is made
-    with ``persistent=False``.
+    with ``persistent=False``. Angles stay float32 when the model is made bfloat16, though that
+    rounds every buffer.
     """
 
     def __init__(

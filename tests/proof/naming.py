@@ -17,7 +17,7 @@ FORMS = {
     "intermediate_size_fixed": {"intermediate_size_guessed"},
     "positions_one_dimensional_only": {"batched_tables_not_broadcast"},
     "given_mask_taken_as_boolean": {"given_mask_inverted"},
-    "argument_changed": {"loss_changes_the_logits", "queries_scaled_in_place"},
+    "argument_changed": {"layer_in_place", "loss_changes_the_logits", "queries_scaled_in_place"},
     "tuple_returned": {"pair_returned"},
 }
 
