@@ -360,5 +360,7 @@ def test_engine_collectives(student: Student, case: Case) -> None:
         "注意力与 MLP 在这里由替身代替，不做集合通信，只剩下词嵌入的。",
     )
     expect_collectives(states, len(looked_up.calls), case, why)
+    for rank, one in enumerate(states):
+        expect_shape(one, case["y0"].shape, case, _where(rank, group.world, STATES))
     why = Text("only the head's are left.", "只剩下输出头的。")
     expect_collectives(logits, len(scored.calls), case, why)
