@@ -164,7 +164,7 @@ class SharedReplies:
         self.passed = defaultdict[tuple[str, str], list[PassedCase]](list)  # by check and case
         self._found: dict[str, tuple[list[bytes], RankReplies, str]] = {}
         self._left = MOST_SHARED
-        self.told: dict[ForeseenRequest, tuple[str, str]] = {}  # once for a class
+        self.texts: dict[ForeseenRequest, tuple[str, str]] = {}  # once for a class
 
     def __contains__(self, key: str) -> bool:
         return key in self._found
@@ -274,7 +274,7 @@ class SharingTransport(PassingTransport):
         requests: Sequence[Request],
         run: Callable[[Sequence[Request]], RankReplies],
     ) -> RankReplies:
-        text, held = _told(requests)
+        text, held = _text_of(requests)
         steps = (step for request, _ in requests for step in request["steps"])
         made, needed = {str(s["as"]) for s in steps if "as" in s}, set(_HANDLE.findall(text))
         before = {objects.made.get(number, _NOWHERE) for number in needed - made}
@@ -342,10 +342,10 @@ class SharingTransport(PassingTransport):
         return _hashed([*sorted(before), text, held, *behind])
 
     def _needs_no_worker(self, asked: ForeseenRequest) -> bool:
-        requests, told = [(asked.request, asked.tensors)], self._shared.told
-        if asked not in told:
-            told[asked] = _told(requests)
-        text, held = told[asked]
+        requests, texts = [(asked.request, asked.tensors)], self._shared.texts
+        if asked not in texts:
+            texts[asked] = _text_of(requests)
+        text, held = texts[asked]
         key = self._key(self._places(requests, text), text, held)
         return key in self._shared and key not in self._dead
 
@@ -377,11 +377,11 @@ class _Objects:
     stale: bool = False  # whether the namespaces here are those of an earlier check
 
 
-_IMPORT = '"op": "import"'
+_IMPORT = '"op": "import"'  # runs whole files: hangs on more than what it names
 _HANDLE = re.compile(r'"(?:\$h|target|held)": (\d+)')  # of objects that steps go on with
 
 
-def _told(requests: Sequence[Request]) -> tuple[str, str]:
+def _text_of(requests: Sequence[Request]) -> tuple[str, str]:
     """The text of the steps, and what those tensors hold whose names do not tell it."""
     held = [
         [rank, name, tensor.dtype, tensor.shape, hashlib.sha256(tensor.data).hexdigest()]
