@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from autograder.authoring.recording import Recording
 from autograder.course import labfile
@@ -66,6 +67,7 @@ def sources_of(lab: Lab) -> dict[str, str]:
     return read_sources(labfile.SOLUTIONS / lab.name, lab.files)[0]
 
 
+@cache
 def all_mutants(lab: Lab) -> tuple[Mutant, ...]:
     """The mutants of the files of a lab, in the order of their lines."""
     return mutants_of(sources_of(lab))

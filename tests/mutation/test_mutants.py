@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,15 +39,10 @@ def test_no_lab_is_left_out_without_a_word() -> None:
     assert all(has_cases(name) for name in OPEN)
 
 
-@cache
-def mutants(lab: Lab) -> tuple[Mutant, ...]:
-    return all_mutants(lab)
-
-
 @each_lab
 def test_a_slice_of_the_mutants(lab: Lab) -> None:
-    every = len(mutants(lab)) // SLICE
-    tally = judge(lab, mutants(lab)[every // 2 :: every])
+    every = len(all_mutants(lab)) // SLICE
+    tally = judge(lab, all_mutants(lab)[every // 2 :: every])
     assert tally.faults == ()
     assert tally.mutants >= SLICE
     assert tally.mutants - tally.survivors > SLICE / 2
@@ -68,10 +62,10 @@ def test_the_mutants(lab: Lab) -> None:
 def test_mutants_change_the_solution_and_nothing_else(lab: Lab) -> None:
     hints = {exercise.id: "" for exercise in lab.exercises}
     sources = sources_of(lab)
-    assert len({mutant.id for mutant in mutants(lab)}) == len(mutants(lab)) > 100
-    assert {mutant.file for mutant in mutants(lab)} == set(lab.files)
-    assert {mutant.exercise for mutant in mutants(lab)} == {e.id for e in lab.exercises}
-    for mutant in mutants(lab)[::10]:
+    assert len({mutant.id for mutant in all_mutants(lab)}) == len(all_mutants(lab)) > 100
+    assert {mutant.file for mutant in all_mutants(lab)} == set(lab.files)
+    assert {mutant.exercise for mutant in all_mutants(lab)} == {e.id for e in lab.exercises}
+    for mutant in all_mutants(lab)[::10]:
         stub = stubs.stub_of(mutant.text, mutant.file, hints)
         assert stub == stubs.stub_of(sources[mutant.file], mutant.file, hints)
         assert mutant.before != mutant.after
@@ -80,7 +74,7 @@ def test_mutants_change_the_solution_and_nothing_else(lab: Lab) -> None:
 
 @each_lab
 def test_the_list_names_mutants_that_there_are(lab: Lab) -> None:
-    assert kept.unknown(kept.load(kept.path_of(lab)), mutants(lab)) == ()
+    assert kept.unknown(kept.load(kept.path_of(lab)), all_mutants(lab)) == ()
 
 
 def test_other_code_is_told_from_the_solution() -> None:
