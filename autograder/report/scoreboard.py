@@ -63,7 +63,8 @@ def scoreboard(
     after = next_lines(record, rows, following, language, todos=todos)
     end = ["", *_total(rows, hidden, language), *after]
     end += [render(mark, language) for mark in record.hand_ins[0].shown_marks]
-    end.append(_say("isolation_short", language, level=record.isolation.level))
+    if level := record.isolation.level:  # none where nothing ran
+        end.append(_say("isolation_short", language, level=level))
     told = _Reasons(open_rows[0] if open_rows else None, language)
     lines = [text for row in rows for text in told.row(row)]
     if open_rows:

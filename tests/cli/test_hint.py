@@ -65,6 +65,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def asked(record: ClassRecord, *options: str, feedback: str = "name") -> str:
         lab = replace(LAB, feedback=feedback)
+        monkeypatch.setattr(hint, "untouched", lambda *_: None)
         monkeypatch.setattr(hint, "tried", lambda *_, **__: replace(record, lab=lab))
         monkeypatch.setattr(hint.labfile, "load", lambda _: lab)
         assert main(["hint", "--lab", "2", "--lang", "en", *options]) == 0

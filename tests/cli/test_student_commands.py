@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring import stubs
-from autograder.cli import student
+from autograder.cli import hint, student
 from autograder.cli.main import main
 from autograder.course import labfile, suggestions
 from autograder.course.labfile import ROOT
+from autograder.course.records import ClassRecord
 from autograder.grading import hidden_cases
 from autograder.grading.judge_process import RealWeights
 from tests import hand_ins, warm
@@ -105,6 +106,29 @@ def test_the_stub_of_lab_1_begins_with_its_first_exercise(tmp_path: Path) -> Non
     assert done.status == 1 and done.stderr == ""
     assert "0 of 100 points" in done.stdout
     assert f"next: {suggestions.command('test')} --lab 1 -k softmax" in done.stdout
+
+
+@pytest.mark.parametrize("number", ["2", "7"])
+def test_an_untouched_lab_is_not_run_and_told_as_if_it_were(
+    number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = labfile.load(labfile.find_lab(number))
+    every = tuple(check.name for check in lab.checks)
+
+    def told(record: ClassRecord) -> list[str]:
+        text, passed = student.board(record, every, "en", lab.folder)
+        assert not passed
+        return [line for line in text.splitlines() if "isolation level" not in line]
+
+    monkeypatch.setattr(student, "Engine", warm.Warm)
+    ran = student.tried(lab, lab.folder, diagnose=True)
+    known = student.untouched(lab, lab.folder)
+    assert known is not None and told(known) == told(ran)
+    monkeypatch.setattr(hint, "STATE", tmp_path / "hints.json")
+    for module in (student, hint):
+        monkeypatch.setattr(module, "tried", None)  # nothing may run
+    assert "0 of 100 points" in warm.run("test", "--lab", number).stdout
+    assert "Hint" in warm.run("hint", "--lab", number).stdout
 
 
 @pytest.mark.parametrize(("lab", "run"), [("lab1", warm.run), ("lab2", command)])
