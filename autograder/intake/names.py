@@ -393,8 +393,9 @@ def _chinese(name: str) -> Download | None:
     behind = [
         match for at in _WORD.finditer(name) if (match := _CHINESE.fullmatch(name, at.start()))
     ]
-    best = max(behind, key=digits)  # the first of equals, as `first` is
-    if digits(best) > digits(first) and not iso(best["id"] or best["id2"]):
+    long = [one for one in behind if digits(one) > CLASS_DIGITS and not iso(_person(one).id)]
+    best = long[0] if long else max(behind, key=digits)  # the first of equals, as `first` is
+    if digits(best) > digits(first) and not iso(_person(best).id):
         return _numbered(best)
     end = first.end("id2")
     starts = (at.start() for at in _WORD.finditer(name, end)) if first["id2"] else iter(())

@@ -44,6 +44,15 @@ NAMES = {
     "one name in two classes": ["计科2101_张三", "计科2102_张三", "计科2102_李四"],
     "a number of two people": ["2021001_张三_lab2", "2021001_李四_lab2"],
     "a date in Chinese names": ["计科2101_张三_20261012", "计科2101_李四_20261012"],
+    "a class, a number and a date": [
+        f"实验2_计科2101_202100{n}_{who}_20241130" for n, who in enumerate(("张三", "李四"), 1)
+    ],
+    "sections and files": [
+        "dl_1_2021001_li_attention",
+        "dl_1_2021002_wu_mlp",
+        "dl_1_2021003_xu_attention",
+        "dl_2_2021004_li_mlp",
+    ],
 }
 
 
@@ -64,6 +73,10 @@ def test_nobody_is_joined_with_somebody_else(tmp_path: Path, names: list[str]) -
         (NAMES["a class and its number"], [Student("2021001", "张三"), Student("2021002", "李四")]),
         (NAMES["a class in front"], [Student("2021001", "张三"), Student("2021002", "李四")]),
         (NAMES["a class with dashes"], [Student("2021001", "张三"), Student("2021002", "李四")]),
+        (NAMES["a class, a number and a date"],
+         [Student("2021001", "张三"), Student("2021002", "李四")]),
+        (["计科2101_2021001_张三_13800138000", "计科2101_20241130_李四_2021002_v2"],
+         [Student("2021001", "张三"), Student("2021002", "李四")]),
         (["计科2101_张三", "计科2101_李四"],
          [Student("计科2101_张三", "张三"), Student("计科2101_李四", "李四")]),
         (["2021001_李𬀩", "𠮷田_2021002_lab2"],
