@@ -29,7 +29,9 @@ from autograder.sandbox.fence import Fence, FenceError
 
 # Files of one name in one hand-in, of which a course system keeps the older ones, too.
 
-_NUMBERED = re.compile(r"(?P<stem>.+?)-(?P<number>\d{1,3})(?P<suffix>\.[^.]+)", re.DOTALL)
+_NUMBERED = re.compile(  # the number stands before all endings: lab-1.tar.gz
+    r"(?P<stem>.+?)-(?P<number>\d{1,3})(?P<suffix>(?:\.[A-Za-z]\w*)*\.[^.]+)", re.DOTALL
+)
 
 
 def newest(

@@ -154,13 +154,17 @@ def test_a_canvas_download_in_any_wrapping(tmp_path: Path) -> None:
         assert "readme.txt" in render(found.remarks[0], "en")
 
 
-def test_of_two_canvas_archives_the_newer_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["zip", "tar.gz", "v2.zip"])
+def test_of_two_canvas_archives_the_newer_counts(tmp_path: Path, ending: str) -> None:
+    def packed(files: dict[str, bytes]) -> bytes:
+        return zipped(files) if ending.endswith("zip") else tarred(files, mode="w:gz")
+
     source = laid(
         tmp_path / "c",
         {
-            "li_1_5_lab.zip": zipped({**GOOD, "attention.py": b"OLD = 1\n"}),
-            "li_1_9_lab-1.zip": zipped(GOOD),
-            "bo_2_6_lab.zip": zipped(GOOD),
+            f"li_1_5_lab.{ending}": packed({**GOOD, "attention.py": b"OLD = 1\n"}),
+            f"li_1_9_lab-1.{ending}": packed(GOOD),
+            f"bo_2_6_lab.{ending}": packed(GOOD),
         },
     )
     submissions = class_of(source)
