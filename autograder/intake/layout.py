@@ -107,7 +107,7 @@ def by_names(children: list[FoundPath], lab: Lab, pattern: re.Pattern[str] | Non
     strays: list[str] = []
     groups: dict[tuple[str, ...], Members] = {}
     unmatched: list[str] = []
-    for one, told in downloads(children, pattern):
+    for one, told in downloads(children, pattern, lab.files):
         whole = one.kind in (Kind.FOLDER, Kind.SYMLINK) or PACKED.search(one.name) is not None
         if told is None and whole:
             unmatched.append(readable(one.name))

@@ -39,14 +39,19 @@ def download(one: FoundPath, pattern: re.Pattern[str] | None) -> Download | None
     return told if told is not None and (whole or told.file) else None
 
 
-def downloads(children: Sequence[FoundPath], pattern: re.Pattern[str] | None) -> list[NamedPath]:
-    """Return what the names of the children tell, where they tell it of different people."""
+def downloads(
+    children: Sequence[FoundPath], pattern: re.Pattern[str] | None, files: Sequence[str] = ()
+) -> list[NamedPath]:
+    """Return what the names of the children tell, where they tell it of different people.
+
+    ``files`` are the lab's.
+    """
     told = [(one, download(one, pattern)) for one in children]
     if pattern is not None:
         return told
     notebooks = _notebooks([one for one, it in told if it is None])
     told = [(one, it or notebooks.get(one)) for one, it in told]
-    return _without_numbers(_without_classes(told))
+    return _without_numbers(_without_classes(told), files)
 
 
 def _notebooks(loose: list[FoundPath]) -> dict[FoundPath, Download]:
@@ -76,20 +81,23 @@ def _without_classes(told: list[NamedPath]) -> list[NamedPath]:
     ]
 
 
-def _without_numbers(told: list[NamedPath]) -> list[NamedPath]:
+def _without_numbers(told: list[NamedPath], files: Sequence[str]) -> list[NamedPath]:
     """Nothing is Canvas's where one user has a file twice, or archives of so many names.
 
-    Canvas gives the number of a file once, and another name to a file that comes again.
+    Canvas gives the number of a file once, and another name to a file that comes again. Archives
+    that are called as files of the lab are parts of one hand-in, however many.
     """
     groups: dict[tuple[str, ...], list[NamedPath]] = {}
     for one, it in told:
         if it is not None and it.group[0] == "canvas":
             groups.setdefault(it.group, []).append((one, it))
     most = 1 if len(groups) == 1 else 2
+    parts = {file.removesuffix(".py") for file in files}
     others: set[str] = set()
     for members in groups.values():
-        files = [it.file for _, it in members if it is not None]
-        archives = {_AGAIN.sub("", PACKED.sub("", file)) for file in files if PACKED.search(file)}
-        if len(set(files)) < len(files) or len(archives) > most:
+        theirs = [it.file for _, it in members if it is not None]
+        archives = {_AGAIN.sub("", PACKED.sub("", file)) for file in theirs if PACKED.search(file)}
+        others_named = sum(one.lower() not in parts for one in archives)
+        if len(set(theirs)) < len(theirs) or others_named > most:
             others.update(one.path for one, _ in members)
     return [(one, None if one.path in others else it) for one, it in told]

@@ -172,6 +172,21 @@ def test_of_two_canvas_archives_the_newer_counts(tmp_path: Path, ending: str) ->
     assert keys(submissions["li_1"].notes) == ["resubmitted", "replaced"]
 
 
+def test_archives_of_single_files_are_one_hand_in_of_a_canvas_user(tmp_path: Path) -> None:
+    attention, mlp = ({name: data} for name, data in GOOD.items())
+    parts = {"attention.zip": attention, "MLP-1.zip": mlp, "report.zip": {"report.md": b""}}
+    for users in (["li"], ["li", "bo"]):
+        files = {
+            f"{who}_{user}_{user * 10 + number}_{name}": zipped(inner)
+            for user, who in enumerate(users, 1)
+            for number, (name, inner) in enumerate(parts.items())
+        }
+        for source in every_way(tmp_path / str(len(users)), files):
+            found = class_of(source)
+            assert sorted(found) == sorted(f"{who}_{user}" for user, who in enumerate(users, 1))
+            assert all(one.files == RIGHT and not one.notes for one in found.values()), source
+
+
 def test_a_canvas_zip_of_one_student_is_a_class(tmp_path: Path) -> None:
     files = {"li_1_5_attention.py": GOOD["attention.py"], "li_1_6_mlp.py": GOOD["mlp.py"]}
     for source in (placed(tmp_path / "c.zip", zipped(files)), laid(tmp_path / "c", files)):
