@@ -155,8 +155,6 @@ _WORD = re.compile("[A-Za-z]{2}")
 
 def unlabelled(place: LabSources) -> Iterator[str]:
     """Labels that the table lacks or tells with other numbers, and entries that label no chart."""
-    if not place.is_chinese:
-        return
     table, used = chart_labels.load(place.root), set()
     for source in sorted((place.root / "notebooks").glob("*.py")):
         for line, label in labels(source):

@@ -190,7 +190,7 @@ def chinese_of(path: Path) -> Path:
 
 def breaches(place: LabSources) -> Iterator[str]:
     """Pages without a Chinese one, and sections that are absent, stale or different."""
-    for path in pages(place) if place.is_chinese else ():
+    for path in pages(place):
         chinese = chinese_of(path)
         if not chinese.is_file():
             then = f"{suggestions.command('translated')} FILE"

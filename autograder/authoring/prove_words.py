@@ -287,8 +287,6 @@ def exercises(place: LabSources) -> Iterator[str]:
 
 def docstrings(place: LabSources) -> Iterator[str]:
     """Hints and docstrings of checks that are not English and then Chinese."""
-    if not place.is_chinese:
-        return
     toml = place.shown(place.folder / "lab.toml")
     for exercise in place.lab.exercises:
         for fault in _language_faults(exercise.hint):

@@ -183,7 +183,9 @@ def test_a_lab_may_be_taught_in_english_alone(
     list(build.build(place))
     page = place.folder / "README.md"
     assert "`autograder test --lab 97 -k gate`" in page.read_text(encoding="utf-8")
-    assert audit.run("97", root=tmp_path) == 0, capsys.readouterr().out
+    status, told = audit.run("97", root=tmp_path), capsys.readouterr().out
+    assert status == 0, told
+    assert "Chinese" not in told and "two languages" not in told
     edited(page, "-k gate", "-k gaet")
     assert list(prove_lab.handout_breaches(place)) != []
 
