@@ -219,9 +219,13 @@ def run(name: str, files: Sequence[str], root: Path, *, english: bool = False) -
         0.
 
     Raises:
-        LabError: see :func:`look`.
+        LabError: see :func:`look`; or ``files`` has several names in one.
     """
     place = LabSources(root, name)
+    given = [one for file in files for one in re.split(r"[\s,;]+", file) if one]
+    if given != [*files]:
+        told = "--files takes one name per argument, without quotes or commas"
+        raise LabError(f"{told}: --files {' '.join(given)}")
     look(place, files)
     texts = _texts(place, [file.removesuffix(".py") for file in files])
     write(place, ((path, _in_english(text)) if english else (path, text) for path, text in texts))

@@ -60,6 +60,13 @@ def test_names_that_are_none_are_refused(name: str, files: list[str], tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("files", [["a.py b.py"], ["a.py,b.py"], ["a.py,", "b.py"], ["a.py;b.py"]])
+def test_several_names_in_one_argument_are_told_apart(files: list[str], tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"one name per argument.*: --files a\.py b\.py$"):
+        new_lab.run("lab7", files, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_number_that_another_lab_has_is_refused_and_the_next_free_one_named(
     tmp_path: Path,
 ) -> None:
