@@ -90,6 +90,7 @@ PARTS = (
     "Hand in",
 )
 _HOURS = re.compile(r"\d+(?: to \d+)? (?:min|h)|–")
+FEWEST = 20  # letters about an exercise, beside its test command
 
 
 def handout_breaches(place: LabSources) -> Iterator[str]:
@@ -134,6 +135,9 @@ def _exercises(place: LabSources, found: Sequence[Section]) -> Iterator[str]:
         elif command[1] not in (exercise.id, exercise.id.partition(".")[2]):
             odd = f"{match}{command[1]} is not {exercise.id}"
             yield f"line {own.line}: {odd}; take its id or its name"
+        if _letters(found, own) < FEWEST:
+            says = "says nothing beside its test command; write the idea and the steps"
+            yield f"line {own.line}: “{heading}” {says}"
         row = rows.get(exercise.id)
         asked = "" if command is None else command[0]
         wanted = ("", f"`{exercise.id}`", f"`{exercise.file}`", str(points))
@@ -144,6 +148,16 @@ def _exercises(place: LabSources, found: Sequence[Section]) -> Iterator[str]:
             )
         elif not _HOURS.fullmatch(row[4]):
             yield f"“{row[4]}” is no time for {exercise.id}; write 20 min, 2 h, 2 to 3 h, or –"
+
+
+def _letters(found: Sequence[Section], own: Section) -> int:
+    """Count the letters in the section of an exercise, below it, and in what leads to it."""
+    at = found.index(own)
+    before = [n for n in range(at) if found[n].level < own.level or found[n].title[:5] == "TODO "]
+    first = before[-1] + (found[before[-1]].level >= own.level) if before else 0
+    after = (n for n in range(at + 1, len(found)) if found[n].level <= own.level)
+    told = found[first : next(after, None)]
+    return sum(len(re.findall(r"\w", section.prose)) for section in told)
 
 
 def _rows(found: Sequence[Section]) -> Iterator[tuple[str, list[str]]]:

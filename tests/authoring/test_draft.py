@@ -156,6 +156,18 @@ def test_one_line_says_what_is_wrong(
     assert told in found and "Traceback" not in found
 
 
+def test_an_exercise_of_which_nothing_is_told_is_named(place: LabSources) -> None:
+    page = place.folder / "README.md"
+    for _ in range(2):
+        edited(page, "The idea, the formula, the steps. Then", "Test:")
+    faults = list(prove_lab.handout_breaches(place))
+    assert len(faults) == 2 and all("write the idea and the steps" in one for one in faults)
+    told = "### What it is\n\nEvery number is multiplied by the factor.\n\n"
+    text = page.read_text(encoding="utf-8").replace("### TODO", f"{told}### TODO")
+    page.write_text(text, encoding="utf-8")
+    assert list(prove_lab.handout_breaches(place)) == []
+
+
 @pytest.mark.slow
 def test_a_mistake_without_an_end_ends(
     place: LabSources, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
