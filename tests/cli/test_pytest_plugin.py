@@ -97,7 +97,6 @@ def test_options_that_everybody_knows_work(lab: Path) -> None:
     first = run(lab, "-q", "-x")
     assert "1 failed" in first.stdout and "stopping after 1" in first.stdout
     assert run(lab, "-q", "-k", "silu").returncode == 0  # by the name of an exercise
-    run(lab, "-q")
     again = run(lab, "-q", "--lf").stdout
     assert "passed" not in again and "failed" in again
     whole = run(lab.parents[1], "-q", "--collect-only")

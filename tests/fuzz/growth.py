@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from autograder.course import labfile
 from autograder.course.quantity import KINDS, fields, parse
 from autograder.course.records import Message
 from autograder.intake import layout, names, notebook, tar, tree
@@ -17,8 +18,8 @@ from autograder.intake.tree import Piece
 from autograder.judge import marks
 from autograder.report import class_summary, escape
 from autograder.sandbox.fence import Fence, FenceError
-from tests.fuzz.right_replies import LAB
 
+LAB = labfile.load(labfile.find_lab("2"))
 SIZE = 10_000  # signs; then twice and four times as many
 FACTOR = 3.0  # what a reader may take beyond four times the time, for four times the text
 PLAIN = 6.0  # times as long for four times the text: nothing that grows as its square is so short

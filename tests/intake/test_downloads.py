@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from autograder.course.messages import render
 from autograder.course.records import Student
-from autograder.intake import attempts, class_folder, names
+from autograder.intake import attempts, class_folder, layout, names
 from autograder.intake import names as intake_names
 from autograder.intake.listing import SourceError, find, survey
 from autograder.intake.names import parse
 from autograder.intake.reading import read
+from autograder.sandbox.fence import Fence
 from tests.archives import (
     GOOD,
     LAB,
@@ -570,6 +573,15 @@ def test_a_stray_list_is_cut(tmp_path: Path) -> None:
     assert "note019.txt, …" in text
 
 
+@pytest.fixture
+def one_fence() -> Iterator[None]:
+    """To start a process takes a hundred times as long as to read metadata in it."""
+    with Fence() as fence, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "Fence", lambda: nullcontext(fence))
+        yield
+
+
+@pytest.mark.usefixtures("one_fence")
 @pytest.mark.parametrize("rounds", [60, pytest.param(1500, marks=pytest.mark.slow)])
 def test_no_damage_to_a_download_raises_but_a_source_error(tmp_path: Path, rounds: int) -> None:
     chance = random.Random(rounds)
