@@ -50,7 +50,7 @@ def _drawn(student: Student, case: Case, **given: Any) -> Result:
         Only the k most likely tokens come out, by their own ids; if k exceeds the vocabulary, all.
         只出现最可能的 k 个，用它们自己的编号；k 大于词表时全部保留。
 
-    test_sample_top_p: sample_top_p
+    test_sample_top_p: sample_top_p sample_top_p_reached
         Only the most likely tokens come out, by their own ids: as few as reach top_p together.
         只出现最可能的几个，用它们自己的编号：合计达到 top_p 的最少个数。
 

@@ -10,7 +10,7 @@ from autograder.course.records import Text
 from autograder.reference.recipes import Draft, Draw, draft, recipe
 
 ROWS = 8000  # how often a row is drawn; shares are then good to about 2 %
-# Shares of the tokens in falling order. No sum of neighbours lies near a top_p used below.
+# Shares of the tokens in falling order. No sum of neighbours lies near a top_p used with them.
 SHARES = (
     (0.34, 0.25, 0.17, 0.10, 0.08, 0.04, 0.02),
     (0.41, 0.20, 0.15, 0.12, 0.07, 0.05),
@@ -107,6 +107,18 @@ def sample_top_p_small(draw: Draw) -> Draft:
     """Less than the likeliest alone has: that one stays."""
     p = draw.pick((0.0, 0.05, 0.1))
     return _drafted(_logits(draw, 1.0), f"top_p {p}", f"top_p 为 {p}", 1.0, top_p=p)
+
+
+@recipe()
+def sample_top_p_reached(draw: Draw) -> Draft:
+    """The likeliest token has exactly what top_p asks for: one more is one too many.
+
+    Shares are powers of two, which float32 gives back exactly; in float64 the first is larger.
+    """
+    tail = draw.pick(((0.25, 0.125, 0.0625, 0.0625), (0.25, 0.25), (0.25, 0.125, 0.125)))
+    logits = torch.tensor((0.5, *tail)).log()[draw.permutation(len(tail) + 1)]
+    en, zh = "top_p 0.5, the share of one token", "top_p 为 0.5，恰好是一个 token 的比例"
+    return _drafted(logits, en, zh, 1.0, top_p=0.5)
 
 
 @recipe()

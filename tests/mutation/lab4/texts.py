@@ -25,6 +25,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {}, {"top_k": 1}, {"top_k": 2}, {"top_k": 9}, {"top_p": 0.55}, {"top_p": 0.8}, {"top_p": 0.0},
     {"top_k": 3, "top_p": 0.6},
 )  # fmt: skip
+HALF = {"top_p": 0.5}  # what the first eighths have together, to the last bit
 
 
 def _model(table: torch.Tensor) -> StandInModel:
@@ -38,10 +39,11 @@ def _model(table: torch.Tensor) -> StandInModel:
     return model
 
 
-def _logits(dice: Dice, temperature: float) -> torch.Tensor:
+def _logits(dice: Dice, temperature: float, *, exact: bool = False) -> torch.Tensor:
     """``[4]`` or ``[6]`` in any order, whose shares at this temperature are eighths."""
     logits = (torch.tensor(dice.pick(EIGHTHS)) / 8).log() * temperature
-    return logits[torch.argsort(dice.uniform(len(logits)))] + dice.pick((0.7, -30.7, 9.3))
+    far = (0.0,) if exact else (0.7, -30.7, 9.3)  # what rounds them a little
+    return logits[torch.argsort(dice.uniform(len(logits)))] + dice.pick(far)
 
 
 def _near(dice: Dice, rows: int, vocab: int) -> torch.Tensor:
@@ -67,8 +69,9 @@ def chosen(module: ModuleType, dice: Dice, number: int) -> dict[str, Any]:
     """The likeliest tokens, and drawn ones."""
     near = _near(dice, dice.integer(1, 5), dice.integer(2, 12))
     found = {"likeliest": module.sample(near), "cold": module.sample(near, 0.0, 2)}
-    temperature, options = dice.pick((1.0, 0.5, 2.0)), OPTIONS[number % len(OPTIONS)]
-    logits = _logits(dice, temperature).repeat(ROWS, 1)
+    temperature, several = dice.pick((1.0, 0.5, 2.0)), (*OPTIONS, HALF)
+    options = several[number % len(several)]
+    logits = _logits(dice, temperature, exact=options is HALF).repeat(ROWS, 1)
     kept = logits.clone()
     drawn = _drawn(partial(module.sample, logits, temperature), options, number)
     return found | drawn | {"logits": torch.equal(logits, kept)}
