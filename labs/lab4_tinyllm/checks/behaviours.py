@@ -46,6 +46,7 @@ from labs.lab4_tinyllm.checks.experiments import (
     heads_of,
     hides,
     in_turn,
+    later_as,
     needs_cache,
     needs_mask,
     needs_option,
@@ -376,32 +377,15 @@ def behaves_unrotated_keys(student: Student, case: Case) -> bool:
 @behaviour("attention_mask_from_key_0", PAST)
 @cases("own_attention_uniform")
 def behaves_mask_from_key_0(student: Student, case: Case) -> bool:
-    """A second piece comes out as the first tokens would, each an average of those before it."""
-    attention, cache = attention_of(student, case), student.new(CACHE)
-    x, y = case["x"], case["y"].array
-
-    def from_key_0() -> None:
-        for first, end in ((0, 4), (4, 7)):
-            got = attention(like(x, x.array[:, first:end]), past=cache)
-            expect_close(got, like(x, y[:, : end - first]), case)
-
-    return works(student, from_key_0)
+    """Without a cache it is causal; a second piece comes out as the first tokens should."""
+    return later_as(student, case, 4, [0, 1, 2])
 
 
 @behaviour("no_causal_mask_with_cache", PAST)
 @cases("own_attention_uniform")
 def behaves_unmasked_piece(student: Student, case: Case) -> bool:
     """Without a cache it is causal; the tokens of a second piece all average all tokens."""
-    attention, cache, x = attention_of(student, case), student.new(CACHE), case["x"]
-    if not is_right(student, case, lambda: attention(x)):
-        return False
-
-    def unmasked() -> None:
-        attention(like(x, x.array[:, :2]), past=cache)
-        got = attention(like(x, x.array[:, 2:7]), past=cache)
-        expect_close(got, like(x, case["y"].array[:, [6] * 5]), case)
-
-    return works(student, unmasked)
+    return later_as(student, case, 2, [6] * 5)
 
 
 @behaviour("no_causal_mask_with_cache", MASK)
@@ -436,6 +420,15 @@ def behaves_lonely_padding(student: Student, case: Case) -> bool:
     """Padding on the right as a query sees no token before it, and tokens are served."""
     lonely = np.eye(5) + np.tri(5) * (np.arange(5) < 3)[:, None]
     return near(blocked(student, case, [[1, 1, 1, 0, 0]], 5), 1 - lonely.clip(max=1)[None])
+
+
+@behaviour("padding_blocks_itself_after_a_cache", MASK)
+@cases("masks_right")
+def behaves_blocked_after_a_cache(student: Student, case: Case) -> bool:
+    """Padding after one token sees itself where all keys are queries, and not where fewer are."""
+    row = [1, 0, 0, 0, 0]
+    hidden, others = partial(blocked, student, case, [row]), 1 - np.tile(row, (1, 5, 1))
+    return near(hidden(5), others * (1 - np.eye(5))) and near(hidden(2), others[:, -2:])
 
 
 @behaviour("start_after_other_layers", MODEL)

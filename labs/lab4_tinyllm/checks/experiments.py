@@ -152,6 +152,22 @@ def right_in_pieces(student: Student, case: Case, *, true: bool) -> bool:
     return works(student, pieces)
 
 
+def later_as(student: Student, case: Case, first: int, places: list[int]) -> bool:
+    """Whether tokens ``first`` to 7, as a second piece, come out as those at ``places`` should.
+
+    All at once is right.
+    """
+    attention, cache, x = attention_of(student, case), student.new(CACHE), case["x"]
+
+    def later() -> None:
+        expect_close(attention(x), case["y"], case)
+        attention(like(x, x.array[:, :first]), past=cache)
+        got = attention(like(x, x.array[:, first:7]), past=cache)
+        expect_close(got, like(x, case["y"].array[:, places]), case)
+
+    return works(student, later)
+
+
 def first_layers(student: Student, case: Case, depth: int, **given: Any) -> bool:
     """Whether so many layers of the case's model give what they should."""
     made = config({**case.config, "num_hidden_layers": depth})
