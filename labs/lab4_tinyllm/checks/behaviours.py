@@ -283,13 +283,18 @@ def behaves_every_file(student: Student, case: Case) -> bool:
 @cases("sample_greedy")
 def behaves_top_p_of_all(student: Student, case: Case) -> bool:
     """Each filter alone is right; together, two tokens of shares 0.4 and 0.3 reach no 0.5."""
-
-    def found(**given: Any) -> set[int]:
-        return set(drawn(student, [0.4, 0.3, 0.2, 0.1], 300, **given) or ())
-
+    found = partial(drawn, student, [0.4, 0.3, 0.2, 0.1], 300)
     alone = found(top_k=2), found(top_p=0.35), found(top_p=0.5)
     both = [found(top_k=2, top_p=top_p) for top_p in (0.35, 0.5)]
     return alone == ({0, 1}, {0}, {0, 1}) and both == [{0}, {0, 1}]
+
+
+@behaviour("top_p_exceeded", SAMPLE)
+@cases("sample_greedy")
+def behaves_top_p_exceeded(student: Student, case: Case) -> bool:
+    """One of two equal tokens is enough for a little less than its share, but not for its share."""
+    found = partial(drawn, student, [0.5, 0.5], 300)
+    return [len(found(top_p=top_p)) for top_p in (0.45, 0.5)] == [1, 2]
 
 
 @behaviour("one_number_for_all_rows", SAMPLE)
@@ -297,7 +302,7 @@ def behaves_top_p_of_all(student: Student, case: Case) -> bool:
 def behaves_one_number(student: Student, case: Case) -> bool:
     """Rows that are alike get the same token, and another in another call."""
     chance = student.new("labs.given.standin.seeded", 3)
-    calls = [set(drawn(student, [0.125] * 8, 64, generator=chance) or ()) for _ in range(12)]
+    calls = [drawn(student, [0.125] * 8, 64, generator=chance) for _ in range(12)]
     return all(len(tokens) == 1 for tokens in calls) and len(set.union(*calls)) > 1
 
 

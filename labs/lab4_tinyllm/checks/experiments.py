@@ -88,14 +88,14 @@ def continued(student: Student, case: Case, *calls: int) -> list[bool]:
     return [works(student, partial(right, rows)) for rows in calls]
 
 
-def drawn(student: Student, shares: list[float], rows: int, **given: Any) -> list[int] | None:
-    """Tokens at temperature 1 of rows whose tokens have these shares."""
+def drawn(student: Student, shares: list[float], rows: int, **given: Any) -> set[int]:
+    """The tokens at temperature 1 of rows whose tokens have these shares; none where it raises."""
     logits = Tensor.of(np.log(np.tile(np.array(shares, np.float32), (rows, 1))))
     call = partial(student.call, "model.sample", logits, temperature=1.0, **given)
     for made in answers(student, call):
         if isinstance(made, Tensor) and made.shape == (rows,) and made.array.dtype.kind == "i":
-            return [int(token) for token in made.array]
-    return None
+            return {int(token) for token in made.array}
+    return set()
 
 
 def hides(student: Student, case: Case, queries: int, hidden: Any) -> bool:
