@@ -432,6 +432,31 @@ def test_a_probe_that_could_not_start_was_not_tried(monkeypatch: pytest.MonkeyPa
     asked.close()
 
 
+LATE = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from autograder.doctor import probe
+here, leave = os.getpid(), os._exit
+def late(status):
+    if os.getpid() == here:
+        time.sleep(2 * probe.OUTLIVES_SECONDS)
+    leave(status)
+os._exit = late
+probe.main(["", "", "orphan", ""])
+"""
+
+
+@needs_linux
+def test_a_process_that_ends_late_leaves_no_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its child has not outlived it, however long a busy machine holds it up."""
+    line = [sys.executable, "-c", LATE, str(ROOT)]
+    monkeypatch.setattr(verdict, "command", lambda *_: line)
+    asked = verdict.Probes()
+    found = {finding.trial: finding for finding in asked.findings()}
+    asked.close()
+    assert found["orphan"].state is State.HELD
+
+
 def test_places_are_plain_data() -> None:
     with Scratch() as scratch:
         places = scratch.places()
